@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import pytest
+from fakes.command_line import SOURCES
 
 from bub.cli.exits import exit_code
 from bub.cli.root import command_line
@@ -244,7 +245,7 @@ def test_all_files_in_one_run_and_in_a_process_of_its_own_have_the_findings_of_e
     bub = subprocess.run(
         [sys.executable, "-m", "bub", "validate", "--format", "json", *names],
         cwd=corpus,
-        env={**environment, "PYTHONPATH": str(TESTDATA.parent.parent)},
+        env={**environment, "PYTHONPATH": SOURCES},
         capture_output=True,
         encoding="utf-8",
         timeout=120,
@@ -285,7 +286,7 @@ REFUSED = [name for name, (expected, _) in MADE.items() if expected[10:14] in ("
 @pytest.mark.parametrize("name", REFUSED)
 def test_bombs_depth_and_size_are_refused_at_once_and_in_little_memory(name: str, corpus: Path) -> None:
     files = (str(corpus / "good" / "fine.yaml"), str(corpus / "made" / f"{name}.yaml"))
-    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(TESTDATA.parent.parent)}
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": SOURCES}
     child = subprocess.run(
         [sys.executable, "-c", MEASURED, *files], env=environment, capture_output=True, encoding="utf-8", timeout=60
     )

@@ -22,6 +22,7 @@ from tests.bench._line import PLUGIN, Order, Result, write_whole
 sys.path.insert(0, str(ROOT / "tests"))  # the fakes and the plans are found as the tests find them
 from cluster.plans import run_takeover
 from cluster.stage import Size
+from fakes.command_line import SOURCES
 from fakes.redis_server import RedisServer, serving_redis
 
 COUNTS = (1, 2, 4, 8)
@@ -107,7 +108,7 @@ def _running(model: str, commands: Sequence[Sequence[str]], **environment: str) 
                 folder.mkdir()
                 (folder / "pipelines.yaml").write_text(PIPELINE.format(model=model), encoding="utf-8")
                 (folder / "line.py").write_text(PLUGIN, encoding="utf-8")
-                ours = {"BUB_HOME": str(folder / "home"), "BUB_TRUST_WORKSPACE": "1", "PYTHONPATH": str(ROOT)}
+                ours = {"BUB_HOME": str(folder / "home"), "BUB_TRUST_WORKSPACE": "1", "PYTHONPATH": SOURCES}
                 variables = {**os.environ, **ours, "BENCH_FOLDER": name, **environment}
                 with (folder / "log").open("wb") as log:
                     run.processes.append(subprocess.Popen(command, cwd=folder, env=variables, stdout=log, stderr=log))

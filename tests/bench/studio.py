@@ -32,6 +32,7 @@ from tests.bench.scale import GATEWAY, Run
 
 sys.path.insert(0, str(ROOT / "tests"))
 from fakes.chromium import Page, chromium, find_chromium
+from fakes.command_line import SOURCES
 from fakes.studio_gateway import LINK, Visitor
 
 CHATS = int(os.environ.get("CHATS", "1000"))
@@ -111,7 +112,7 @@ def running(address: str, model: str, studio: str) -> Iterator[Run]:
         models = {"model": f"{address}/{model}/v1", "short": f"{address}/{EVENTS}/0/v1"}
         (folder / "pipelines.yaml").write_text(PIPELINE.format(studio=studio, **models), encoding="utf-8")
         (folder / "line.py").write_text(PLUGIN, encoding="utf-8")
-        ours = {"BUB_HOME": str(folder / "home"), "BUB_TRUST_WORKSPACE": "1", "PYTHONPATH": str(ROOT)}
+        ours = {"BUB_HOME": str(folder / "home"), "BUB_TRUST_WORKSPACE": "1", "PYTHONPATH": SOURCES}
         with (folder / "log").open("wb") as log:
             process = subprocess.Popen(
                 GATEWAY, cwd=folder, env={**os.environ, **ours, "BENCH_FOLDER": name}, stdout=log, stderr=log
