@@ -22,6 +22,7 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
+from fakes.command_line import SOURCES
 from fakes.telegram import ADA, TOKEN, BotServer, private, serving_bots
 
 from bub.inbox.mailbox import inbox_file
@@ -156,7 +157,8 @@ class Gateway:
         command = [sys.executable, str(self.folder / "bub_elsewhen.py")]
         command += ["--config", str(self.folder / "pipelines.yaml"), "gateway"]
         with (self.folder / "gateway.log").open("ab") as log:
-            self.process = subprocess.Popen(command, cwd=self.folder, stdout=log, stderr=log)
+            environment = {**os.environ, "PYTHONPATH": SOURCES}
+            self.process = subprocess.Popen(command, cwd=self.folder, env=environment, stdout=log, stderr=log)
 
     def end(self, how: signal.Signals) -> None:
         assert self.process is not None

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.error import HTTPError
 
-ROOT = Path(__file__).parent.parent.parent
+from fakes.command_line import SOURCES
+
 PATIENCE = 60.0
 
 _COUNT = re.compile(r"^(bub_\w+?)(?:\{([^}]*)\})? ([0-9.e+-]+)$", re.MULTILINE)
@@ -56,7 +57,8 @@ class Gateway:
         known = ("PATH", "LANG", "SYSTEMROOT", "TMPDIR")
         home = str(self.folder / "home")
         said = {name: os.environ[name] for name in known if name in os.environ}
-        return {**said, "HOME": home, "BUB_HOME": home, "BUB_TRUST_WORKSPACE": "1", **self.environment}
+        own = {"HOME": home, "BUB_HOME": home, "BUB_TRUST_WORKSPACE": "1", "PYTHONPATH": SOURCES}
+        return {**said, **own, **self.environment}
 
     @property
     def is_running(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,11 +11,15 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fakes.command_line import ROOT, SOURCES
 from fakes.redis_server import RedisServer, serving_redis
 from fakes.telegram import TOKEN, BotServer, serving_bots
 
-from cluster.gateways import ROOT, Gateway
+from cluster.gateways import Gateway
 from cluster.network import Network
+
+CLOCK = Path(__file__).parent / "clock"
+"""The folder of the module that sets the clock of a process ahead."""
 
 PIPELINE = """
 version: 1
@@ -49,7 +54,7 @@ class World:
         model, bots = self.model, self.bots.address
         environment = {"BUB_AGENT": "crowd"} if self.redis is not None else {}
         if clock:
-            environment |= {"CLUSTER_CLOCK": str(clock), "PYTHONPATH": str(Path(__file__).parent / "clock")}
+            environment |= {"CLUSTER_CLOCK": str(clock), "PYTHONPATH": os.pathsep.join((str(CLOCK), SOURCES))}
         within: tuple[str, ...] = ()
         if is_apart:
             assert self.network is not None
