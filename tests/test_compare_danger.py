@@ -380,7 +380,7 @@ DANGEROUS: dict[str, tuple[list[Edit], str]] = {
     # What commands reach
     "commands are confined no more": (
         [("        reach: {write: [workspace/drafts], read: [~/papers]}\n".removeprefix("    "), "")],
-        "they reach whatever the person reaches",
+        "they reach everything that the person reaches",
     ),
     "commands reach a network": ([("[~/papers]", "[~/papers], network: all")], "commands reach a network"),
     "commands may write more": ([("[workspace/drafts]", "[workspace]")], "commands may write `workspace`"),
@@ -601,7 +601,7 @@ def test_a_channel_that_begins_to_run_is_dangerous_if_it_lets_strangers_in() -> 
     unlisted = edited(*listing("default", "[local_model, guard]"))
     assert dangers(unlisted, PIPELINE) == []
     open_to_all = PIPELINE.replace(USERS, 'allow_users: ["*"]')
-    said = ["strangers may talk to the agent on Telegram, which is answered now"]
+    said = ["strangers may talk to the agent on Telegram: Bub answers there now"]
     assert dangers(unlisted.replace(USERS, 'allow_users: ["*"]'), open_to_all) == said
     assert dangers(open_to_all.replace("channels: [telegram]", "channels: []"), open_to_all) == said
     assert dangers(open_to_all, open_to_all.replace("channels: [telegram]", "channels: [all]")) == []

@@ -111,8 +111,10 @@ def test_without_a_route_it_is_the_profile_chosen_at_start(folder: Path) -> None
     found = json.loads(done.stdout)
     assert (found["profile"], found["route"], found["errors"]) == ("night", None, 0)
     text = (folder / "pipelines.yaml").read_text("utf-8")
-    assert "why      no route matches, so it is the profile chosen at start" in texts(choice(text, {}))
-    assert "why      the file has no routes, so it is the profile chosen at start" in texts(choice("version: 1\n", {}))
+    assert "why      no route matches, so Bub uses the profile chosen at start" in texts(choice(text, {}))
+    assert "why      the file has no routes, so Bub uses the profile chosen at start" in texts(
+        choice("version: 1\n", {})
+    )
 
 
 def test_channel_and_chat_are_default_as_in_a_turn(folder: Path) -> None:

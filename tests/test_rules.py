@@ -295,7 +295,7 @@ MISTAKES = [
         "B130",
         'extends: bub:default\nstages: {build_prompt: {default: «"{model_output}"»}}',
         "stage `build_prompt` takes `model_output`, which is made below it",
-        "take `model_output` out of it: `run_model` needs what it makes",
+        "take `model_output` out of `build_prompt`: `run_model` needs what `build_prompt` makes",
         ("model_output", "content"),
         related="stage `run_model` makes `model_output` here",
     ),

@@ -289,8 +289,8 @@ MISTAKES = [
     Mistake(
         "B189",
         f"{HEAD}stages: {{load_state: {{timeout: 2s, retry: {{times: 2, «backoff»: 5s}}}}}}",
-        "stage `load_state` waits longer before it tries again than it may take in all, so it never does",
-        "let `timeout`, which counts for all tries, be longer",
+        "stage `load_state` waits longer before it tries again than its `timeout`, so it never tries again",
+        "make `timeout` longer: it counts for all tries together",
         ("2s", "2m"),
         severity="warning",
     ),

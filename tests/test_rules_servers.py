@@ -29,7 +29,7 @@ MISTAKES = [
         "B244",
         file('{time: {command: [x], «url»: "https://a.example"}}'),
         "server `time` has a `command` and a `url`",
-        "keep the one that is meant",
+        "keep one of the two",
         (', url: "https://a.example"', ""),
     ),
     Mistake(

@@ -98,14 +98,14 @@ MISTAKES = [
         "B156",
         of("mock: {run_model: {«tool_calls»: [{name: fs.read}]}}, expect: {prompt: hello}"),
         "test `t` mocks `run_model` with `tool_calls`, which only the answer of a model has",
-        "say it in a mock of `call_model`, which the agent asks in place of a model",
+        "write it in a mock of `call_model`: the agent asks this mock instead of a model",
         ("run_model", "call_model"),
     ),
     Mistake(
         "B156",
         of("mock_tools: {fs.read: {answers: [{return: hi, «usage»: {}}]}}, expect: {prompt: hello}"),
         "test `t` mocks `fs.read` with `usage`, which only the answer of a model has",
-        "say it in a mock of `call_model`, which the agent asks in place of a model",
+        "write it in a mock of `call_model`: the agent asks this mock instead of a model",
         (", usage: {}", ""),
     ),
     Mistake(
@@ -224,5 +224,5 @@ tests: {t: {message: {content: x}, env: {MODEL: x, BUB_MODEL: 'a:b', GREETING: h
 def test_a_variable_that_nobody_reads_is_noted() -> None:
     (told,) = check(NOTED)
     assert (told.code, told.severity, told.path) == ("B155", "note", "tests.t.env.GREETING")
-    assert told.message.startswith("test `t` sets the variable `GREETING`, which neither this file nor a plugin")
+    assert told.message.startswith("test `t` sets the variable `GREETING`, but neither this file nor a plugin")
     assert said(check(NOTED.replace("GREETING: hi", "BUB_HOME: hi"))) == []

@@ -225,7 +225,7 @@ ADVICE: tuple[tuple[str, Callable[[str, Diagnostic, Any], str]], ...] = (
         r"set it above `\w+`, with `before: (\w+)`",
         tree_edit(lambda tree, path, found: set_beside(tree, path[1], "before", found[1])),
     ),
-    (r"take `(\w+)` out of it: ", tree_edit(_take_out_of_default)),
+    (r"take `(\w+)` out of `\w+`: ", tree_edit(_take_out_of_default)),
     (r"take it out, and put a stage .* with `replace: (\w+)`", tree_edit(_put_in_its_place)),
     (r"take `(?:env|headers)` out$", tree_edit(take_path_out)),
     (r"make it smaller than .*, or take it out$", tree_edit(take_path_out)),

@@ -157,7 +157,7 @@ def _why(choice: Routing) -> str:
     if choice.taken is not None:
         return f"the first route that matches is {choice.taken.place}"
     none = "no route matches" if choice.routes else "the file has no routes"
-    return f"{none}, so it is the profile chosen at start"
+    return f"{none}, so Bub uses the profile chosen at start"
 
 
 def _describe_routes(choice: Routing, width: int) -> list[Line]:

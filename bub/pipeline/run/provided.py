@@ -160,7 +160,7 @@ def check_schedules(plan: Plan, channels: Callable[[], Iterable[str]], findings:
         if session is not None and channel and channel not in channels():
             findings.add(
                 schedule_without_channel.CODE,
-                f"schedule `{name}` speaks to channel `{channel}`, and no plugin of profile `{plan.profile}` brings it",
+                f"schedule `{name}` speaks to channel `{channel}`, but no plugin of profile `{plan.profile}` brings it",
                 session.place,
                 severity="warning" if plan.profile == DEFAULT_PROFILE else "note",
                 path=f"schedules.{name}.session",

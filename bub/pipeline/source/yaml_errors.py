@@ -295,7 +295,7 @@ def _directive(text: str, at: int, opened: int) -> Fault:
     start = _line_start(text, at)
     return Fault(
         SYNTAX,
-        "a line that begins with `%` is a YAML directive, which Bub does not use",
+        "a line that begins with `%` is a YAML directive, and Bub does not use them",
         "remove the line",
         *_strip(text, start, _line_end(text, start)),
     )

@@ -43,7 +43,7 @@ def _check_answers(plan: Plan, case: Case) -> None:
                         f"{case} mocks `{name}` with `{said}`, which only the answer of a model has",
                         node.where,
                         path=f"{case.path}.{section}.{name}{path}.{said}",
-                        help=f"say it in a mock of `{MODEL_POINT}`, which the agent asks in place of a model",
+                        help=f"write it in a mock of `{MODEL_POINT}`: the agent asks this mock instead of a model",
                     )
 
 

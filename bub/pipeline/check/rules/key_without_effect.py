@@ -108,5 +108,5 @@ def _about_time(stage: StagePlan, written: Node) -> Iterator[_Idle]:
     backoff = retry.get("backoff")
     seconds = seconds_of(backoff)
     if backoff is not None and timeout is not None and seconds is not None and seconds >= timeout:
-        reason = "waits longer before it tries again than it may take in all, so it never does"
-        yield _Idle("retry.backoff", backoff, reason, "let `timeout`, which counts for all tries, be longer")
+        reason = "waits longer before it tries again than its `timeout`, so it never tries again"
+        yield _Idle("retry.backoff", backoff, reason, "make `timeout` longer: it counts for all tries together")

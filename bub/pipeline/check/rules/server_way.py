@@ -23,7 +23,7 @@ def check(plan: Plan) -> None:
                 CODE, f"server `{name}` has neither `command` nor `url`", node.where, path=path, help=advice
             )
         elif command is not None and url is not None:
-            problem, advice = f"server `{name}` has a `command` and a `url`", "keep the one that is meant"
+            problem, advice = f"server `{name}` has a `command` and a `url`", "keep one of the two"
             plan.findings.add(CODE, problem, url.where, path=f"{path}.url", help=advice)
         elif url is not None and not (text_of(url) or "https://").startswith(("http://", "https://", "${")):
             problem = f"the `url` of server `{name}` is no address of the web"

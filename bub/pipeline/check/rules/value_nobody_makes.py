@@ -114,7 +114,7 @@ def _report(plan: Plan, fault: _Fault, late: list[_Late]) -> None:
         message = f"{taker} takes {values}, which {verb} made below it"
         advice, related = f"move it below `{lowest.id}`", maker.making(value)
         if _feeds(plan, taker, lowest):
-            advice = f"take {values} out of it: `{lowest.id}` needs what it makes"
+            advice = f"take {values} out of `{taker.id}`: `{lowest.id}` needs what `{taker.id}` makes"
     plan.findings.add(
         CODE, message, fault.place, path=fault.path, profile=profile_of(fault.place), help=advice, related=[related]
     )

@@ -34,7 +34,7 @@ def check(plan: Plan, case: Case) -> None:
         if name not in known and not any(name in text for text in texts if text is not None):
             plan.findings.add_unknown(
                 CODE,
-                f"{case} sets the variable `{name}`, which neither this file nor a plugin in a file of its own reads",
+                f"{case} sets the variable `{name}`, but neither this file nor a plugin with a `path` reads it",
                 node.where,
                 name,
                 known,

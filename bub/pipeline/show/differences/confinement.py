@@ -21,7 +21,7 @@ def compare(old: Plan, new: Plan, changes: Changes) -> None:
     if now is None or was is None:
         if was is not None:
             message = "commands are no longer confined"
-            changes.add(_KIND, message, path, after, before, danger="they reach whatever the person reaches")
+            changes.add(_KIND, message, path, after, before, danger="they reach everything that the person reaches")
         elif now is not None:
             changes.add(_KIND, "commands reach only what `reach` lists", path, after, before)
         return

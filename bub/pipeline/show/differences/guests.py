@@ -23,7 +23,7 @@ def compare(old: Plan, new: Plan, changes: Changes) -> None:
     section = new.root.get("settings", _TELEGRAM)
     if _runs(new) and not _runs(old) and _admits_strangers(section) and _admits_strangers(_section(old)):
         listed = next(place for name, place in new.allowlist if name == _TELEGRAM)
-        message = "strangers may talk to the agent on Telegram, which is answered now"
+        message = "strangers may talk to the agent on Telegram: Bub answers there now"
         changes.add("settings.guests", message, f"settings.{_TELEGRAM}", listed, danger=True)
 
 
