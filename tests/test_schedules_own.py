@@ -175,7 +175,7 @@ async def test_each_chat_sees_and_removes_only_its_own(workshop: Workshop, line:
         ('"cron": "*/5 * * * *", "message": "x"', "`*/5 * * * *` fires every 5 minutes, and 15 is the shortest pause"),
         ('"cron": "0,1 8 * * *", "message": "x"', "fires every 1 minutes"),
         ('"cron": "0 8 * *", "message": "x"', "has 4 fields"),
-        ('"cron": "0 8 31 2 *", "message": "x"', "never comes"),
+        ('"cron": "0 8 31 2 *", "message": "x"', "never fires"),
         ('"cron": "0 8 * * *", "message": "x", "timezone": "Berlin"', "there is no time zone `Berlin`"),
         ('"cron": "0 8 * * *", "message": " "', "the message has to have"),
         ('"cron": "0 8 * * *", "message": ",bash rm"', "a command is for people"),
