@@ -26,6 +26,12 @@ SCHEMA: dict[str, Any] = {
         "api_base": {"type": "string"},
         "max_tokens": {"type": ["integer", "string"], "pattern": REFERENCE},
         "temperature": {"anyOf": [{"type": "number"}, {"type": "string", "pattern": REFERENCE}]},
+        "reasoning": {
+            "type": ["integer", "string"],
+            "pattern": r"^(off|low|medium|high|\$\{(env|file):[^{}]+\})$",
+            "minimum": 1,
+            "errorMessage": "must be `off`, `low`, `medium`, `high` or a number of tokens",
+        },
         "providers": {
             "type": "object",
             "additionalProperties": {
@@ -75,6 +81,9 @@ def test_without_a_section_there_are_no_settings() -> None:
         ("BUB_MAX_TOKENS", "12", {"max_tokens": 12}),
         ("BUB_TEMPERATURE", "0.5", {"temperature": 0.5}),
         ("BUB_TEMPERATURE", "1", {"temperature": 1}),
+        ("BUB_REASONING", "low", {"reasoning": "low"}),
+        ("BUB_REASONING", " off ", {"reasoning": "off"}),
+        ("BUB_REASONING", "2000", {"reasoning": 2000}),
         ("BUB_TELEGRAM_TOKEN", "12:x", {"telegram": {"token": "12:x"}}),
         ("BUB_TELEGRAM_ENABLED", "True", {"telegram": {"enabled": True}}),
         ("BUB_TELEGRAM_ENABLED", "off", {"telegram": {"enabled": False}}),
@@ -151,6 +160,27 @@ def test_a_variable_of_the_wrong_type_is_named_without_its_value(variable: str, 
     assert plain == {}
     assert (finding.code, finding.severity) == ("B034", "error")
     assert finding.message == f"the environment variable `{variable}` is not {what}"
+    assert "hush" not in repr(finding)
+
+
+@pytest.mark.parametrize("word", ["lo", "0", "${env:N}"])
+def test_a_variable_that_is_neither_a_number_nor_one_of_the_words_is_named_with_what_it_may_be(word: str) -> None:
+    plain, (finding,) = resolved(BUB_REASONING=word)
+    assert plain == {}
+    assert finding.message == (
+        "the environment variable `BUB_REASONING` must be `off`, `low`, `medium`, `high` or a number of tokens"
+    )
+
+
+@pytest.mark.parametrize(("word", "value"), [("high", "high"), ("500", 500)])
+def test_a_reference_may_stand_for_a_word_where_a_number_can_be(word: str, value: object) -> None:
+    assert settings_of("settings: {reasoning: '${env:R}'}", R=word) == {"reasoning": value}
+
+
+def test_a_reference_that_stands_for_no_such_word_is_named_with_what_it_may_be() -> None:
+    plain, (finding,) = resolved("settings: {reasoning: '${env:R}'}", R="hush")
+    assert plain == {}
+    assert finding.message == "the value of the reference must be `off`, `low`, `medium`, `high` or a number of tokens"
     assert "hush" not in repr(finding)
 
 

@@ -88,7 +88,9 @@ def value_of(lookup: Lookup, keys: Keys, words: Sequence[str]) -> Any:
         else:
             value = _read_word(words[0], schema, lookup)
     except ValueError as error:
-        raise UsageError(f"what was given for `{path}` {error}", help=schema.get("errorMessage")) from None
+        remedy = schema.get("errorMessage")
+        problem = f"what was given for `{path}` {error}"
+        raise UsageError(problem, help=remedy if remedy != str(error) else None) from None
     _refuse_secret(lookup, keys, value)
     return value
 

@@ -13,7 +13,7 @@ import msgspec
 from bub.base.diagnostics import NO_FILE, Diagnostic, Findings, Place
 from bub.base.json_schema import Schema, follow_references, part_at
 from bub.pipeline.source.document import Node
-from bub.pipeline.source.interpolate import MALFORMED, Environment, dotenv_place, lone_reference, resolve
+from bub.pipeline.source.interpolate import MALFORMED, Environment, dotenv_place, lone_reference, references, resolve
 from bub.pipeline.source.scalars import read_scalar
 
 PREFIX = "BUB_"
@@ -28,6 +28,9 @@ RESERVED = frozenset(
 
 RESERVED_BEGINNINGS = ("BUB_ONBOARD_", "BUB_ACTION_")
 """How variables begin that answer the wizard, or steer the GitHub Action."""
+
+_REFERENCE = r"^\$\{"
+"""How the pattern of a text begins that can only be a reference."""
 
 _UNREADABLE: Final = object()
 _NO_FOLDERS: Mapping[str, Path] = MappingProxyType({})
@@ -241,9 +244,11 @@ def _coerce(text: str, schema: Schema | None, whole: Schema) -> Any:
         if isinstance(value, int) and value in (0, 1):
             return bool(value)
         return _TRUTH.get(text.strip().casefold(), _UNREADABLE)
-    if not _is_number(value, wanted):
-        return _UNREADABLE
     bounds = follow_references(schema, whole)
+    if not _is_number(value, wanted):
+        word = text.strip()
+        is_word = _takes_words(bounds) and not references(word) and re.search(bounds["pattern"], word) is not None
+        return word if is_word else _UNREADABLE
     within = bounds.get("minimum", value) <= value <= bounds.get("maximum", value)
     return value if within else _UNREADABLE
 
@@ -259,6 +264,11 @@ def read_text(text: str, schema: Schema, whole: Schema) -> Any:
     return value
 
 
+def _takes_words(bounds: Schema) -> bool:
+    """Return whether a number can also be a word, such as `low`; a text is usually only a reference there."""
+    return not str(bounds.get("pattern", _REFERENCE)).startswith(_REFERENCE)
+
+
 def _is_number(value: Any, wanted: str) -> bool:
     fits = isinstance(value, int) or (wanted == "number" and isinstance(value, float))
     return fits and not isinstance(value, bool)
@@ -268,6 +278,8 @@ def _refusal(text: str, schema: Schema | None, whole: Schema) -> str:
     """What is wrong with a text that `_coerce` could not read, without the text."""
     wanted = _expected_type(schema, whole)
     bounds = follow_references(schema, whole)
+    if "errorMessage" in bounds and _takes_words(bounds):
+        return str(bounds["errorMessage"])
     if wanted not in ("integer", "number") or not _is_number(read_scalar(text.strip()), wanted):
         return f"is not {_WORDS[wanted]}"
     if "errorMessage" in bounds:
@@ -276,6 +288,13 @@ def _refusal(text: str, schema: Schema | None, whole: Schema) -> str:
     if least is not None and most is not None:
         return f"must be from {least} to {most}"
     return f"must be at least {least}" if most is None else f"must be at most {most}"
+
+
+def _wanted(name: str, schema: Schema, whole: Schema) -> str:
+    """What the value of a reference has to be, without it."""
+    if _takes_words(follow_references(schema, whole)):
+        return "change the value, or write it here in place of the reference"
+    return f"`{name}` takes {_WORDS[_expected_type(schema, whole)]}"
 
 
 def _split_list(text: str) -> list[str] | None:
@@ -317,8 +336,7 @@ def _type_references(
             value = _coerce(plain[name], inner, whole)
             if value is _UNREADABLE:
                 what = f"the value of the reference {_refusal(plain[name], inner, whole)}"
-                wanted = _WORDS[_expected_type(inner, whole)]
-                findings.add("B034", what, child.place, path=below, help=f"`{name}` takes {wanted}")
+                findings.add("B034", what, child.place, path=below, help=_wanted(name, inner, whole))
                 del plain[name]
             else:
                 plain[name] = value
