@@ -150,7 +150,11 @@ class _Guard:
         if request.scope["path"] == f"{_API}enter":
             return
         if not access.lets_in(_cookie_of(request, access), _mark_of(request)):
-            raise RefusedRequestError(401, "nobody has entered here", help="open the address that Bub has printed")
+            raise RefusedRequestError(
+                401,
+                "this browser has not shown the token of this page",
+                help="open the whole address that Bub has printed",
+            )
 
 
 class _Answering:
