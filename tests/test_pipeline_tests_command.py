@@ -166,8 +166,8 @@ def test_coverage_says_what_no_test_reaches(desk: Desk, bub: Bub) -> None:
     assert out.partition("\n\n")[2] == dedent(
         """\
         pipelines.yaml, profile default: 81 % (9 of 11)
-            pipelines.yaml:6:33: stage `moderate` was never out of time
-            pipelines.yaml:7:15: stage `run_model` was never out of time
+            pipelines.yaml:6:33: stage `moderate` never ran into its time-out
+            pipelines.yaml:7:15: stage `run_model` never ran into its time-out
 
         pipelines.yaml, profile hasty: 0 % (0 of 11)
             bub:default:5:3: stage `resolve_session` never ran
@@ -175,9 +175,9 @@ def test_coverage_says_what_no_test_reaches(desk: Desk, bub: Bub) -> None:
             bub:default:7:3: stage `build_prompt` never ran
             pipelines.yaml:6:3: stage `moderate` never ran
             pipelines.yaml:6:3: stage `moderate` never denied
-            pipelines.yaml:6:33: stage `moderate` was never out of time
+            pipelines.yaml:6:33: stage `moderate` never ran into its time-out
             pipelines.yaml:12:38: stage `run_model` never ran
-            pipelines.yaml:12:50: stage `run_model` was never out of time
+            pipelines.yaml:12:50: stage `run_model` never ran into its time-out
             bub:default:9:3: stage `save_state` never ran
             bub:default:10:3: stage `render_outbound` never ran
             bub:default:16:3: stage `dispatch_outbound` never ran

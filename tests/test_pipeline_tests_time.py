@@ -78,7 +78,9 @@ def test_a_test_that_hangs_is_ended(desk: Desk, how: str) -> None:
     began = time.perf_counter()
     hangs, follows = with_and_without(desk, how).verdicts
     assert time.perf_counter() - began < 30
-    assert str(hangs.failures[0].got).startswith("it did not end within 0.2 seconds of real time (mock what waits")
+    assert str(hangs.failures[0].got).startswith(
+        "it did not end within 0.2 seconds of real time (mock the stage that waits"
+    )
     assert [record.outcome for record in hangs.trace][-1] == "cancelled"
     assert follows.passed
 

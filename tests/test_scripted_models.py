@@ -146,4 +146,4 @@ def test_a_mocked_tool_that_nobody_brings_fails_its_test(desk: Desk) -> None:
     )
     ((path, _, got),) = failures["it"]
     assert path == ""
-    assert "no plugin of profile `default` brings the tool `memory.keep`, which is mocked" in got
+    assert "the test mocks the tool `memory.keep`, but no plugin of profile `default` brings it" in got

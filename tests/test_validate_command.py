@@ -656,7 +656,7 @@ def test_a_file_that_cannot_be_written_fails_and_keeps_no_other_from_being_repai
 def test_neither_shipped_files_nor_what_is_piped_in_are_repaired(validate: Validate) -> None:
     refused = {
         "bub:default": "bub: bub:default is shipped with Bub, so it is not changed (",
-        "-": "bub: --fix cannot repair what is piped in (",
+        "-": "bub: --fix cannot repair a pipeline from a pipe (",
     }
     for name, said in refused.items():
         done = validate("--fix", name, stdin=SLIPS.encode())

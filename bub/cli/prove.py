@@ -85,7 +85,7 @@ def _files(options: Options, paths: Sequence[str] | None) -> tuple[tuple[Diagnos
         usual = usual_file(options)
         return (), [PipelineFile(str(usual), usual) if usual is not None else resolve_file(f"{SHIPPED}default")]
     if "-" in named:
-        raise UsageError("what is piped in cannot be proved", help="save it to a file and name that")
+        raise UsageError("`bub prove` cannot read a pipeline from a pipe", help="save it to a file, and name that file")
     meant = discover(named, sys.stdin.buffer)
     return meant.findings, meant.files
 
@@ -114,7 +114,7 @@ def _report(findings: Sequence[Diagnostic], proofs: Sequence[Proof], format: Fin
         print(render_text(findings, sources, color=in_color(sys.stdout)))
         print("\n".join(_render(proof.counterexamples) for proof in proofs if proof.counterexamples), end="")
     for name in dict.fromkeys(name for proof in proofs for name in proof.unreached):
-        print(printable(f"not tried, since no message reaches it: {name}"), file=sys.stderr)
+        print(printable(f"not tried, because no message reaches it: {name}"), file=sys.stderr)
     print(_summary(findings, proofs))
 
 
@@ -123,9 +123,11 @@ def _render(counterexamples: Iterable[Counterexample]) -> str:
     told = []
     for one in counterexamples:
         if one.entry is None:
-            told.append(f"# {one.law}: a test has no words for this counter-example.\n")
+            told.append(f"# {one.law}: no test can describe this counter-example.\n")
         else:
-            tried = "`bub test` says that it fails" if one.fails else "`bub test` passes it: mocks are not the plugins"
+            tried = (
+                "`bub test` says that it fails" if one.fails else "`bub test` passes, because it runs mocks"
+            )
             told.append(f"# A counter-example; {tried}:\n{one.entry}")
     return printable_lines("\n".join(told)) + "\n"
 

@@ -127,7 +127,7 @@ def _files(options: Options, paths: Sequence[str] | None) -> tuple[tuple[Diagnos
             raise UsageError("there is no pipeline file of yours here", help="name one: `bub test FILE`")
         return (), [usual]
     if "-" in named:
-        raise UsageError("what is piped in cannot be tested", help="save it to a file and name that")
+        raise UsageError("`bub test` cannot read a pipeline from a pipe", help="save it to a file, and name that file")
     meant = discover(named, sys.stdin.buffer)
     return meant.findings, [file.path for file in meant.files if file.path is not None]
 

@@ -82,8 +82,8 @@ def validate(
     options = options_of(ctx)
     fix = fix or fix_all
     if (plugins or fix) and "-" in (paths or ()):
-        cannot = "--plugins cannot prove" if plugins else "--fix cannot repair"
-        raise UsageError(f"{cannot} what is piped in", help="save it to a file and name that")
+        cannot = "--plugins cannot check" if plugins else "--fix cannot repair"
+        raise UsageError(f"{cannot} a pipeline from a pipe", help="save it to a file, and name that file")
     if write_baseline and baseline is None:
         raise UsageError("--write-baseline does not know which file", help="name it: --baseline FILE --write-baseline")
     meant = _meant_files(options, paths, changed=changed)

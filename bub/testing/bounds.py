@@ -56,7 +56,7 @@ def run_bounded(
     return result
 
 
-_WAY_OUT = "mock what waits for something real, such as a model, or give it longer with --timeout"
+_WAY_OUT = "mock the stage that waits for something real, such as a model; or allow more seconds with --timeout"
 
 
 class _End:

@@ -28,7 +28,7 @@ _MISSING = {
     "denied": "never denied",
     "claimed": "never claimed",
     "default": "never used its default",
-    "timeout": "was never out of time",
+    "timeout": "never ran into its time-out",
     "failed": "never failed",
 }
 

@@ -95,7 +95,7 @@ class Rehearsal:
         known = {name for profile in profiles for name in profile.graph.tools}
         for name in self._mocked_tools:
             if name not in known and not name.startswith(SERVED):
-                problem = f"no plugin of profile `{self.profile}` brings the tool `{name}`, which is mocked"
+                problem = f"the test mocks the tool `{name}`, but no plugin of profile `{self.profile}` brings it"
                 raise BubError(problem, help=did_you_mean(name, known))
 
     @property

@@ -29,11 +29,11 @@ def behind_a_gate(rules: Rules, seen: Seen) -> Iterator[tuple[str, str]]:
             behind = [one for one in seen.visits if one.outermost.site.position > site.position]
             for later in dict.fromkeys([*seen.after(visit), *behind]):
                 if later.site.where != site.where and not _may_run_behind(later.outermost):
-                    yield f"{later.site} ran behind the gate `{site.where}`, which had not allowed", site.where
+                    yield f"the gate `{site.where}` did not allow, but {later.site} ran", site.where
                     break
             if not seen.is_cancelled and seen.ended_by != f"denied:{site.where}" and not _fails_in_delivery(seen):
                 ended = f"ended as {seen.ended_by}" if seen.ended_by else "ran to its end"
-                yield f"the turn {ended}, though the gate `{site.where}` had not allowed", site.where
+                yield f"the gate `{site.where}` did not allow, but the turn {ended}", site.where
         yield from _shown_behind(rules, seen, visit)
 
 
@@ -55,7 +55,8 @@ def _behind_a_fired_gate(seen: Seen, visit: Visit) -> Iterator[tuple[str, str]]:
         if fired.first <= index < fired.last and fired.name == where and not fired.raised:
             reason = fired.result.get("deny") if isinstance(fired.result, dict) else None
             if not isinstance(reason, str):
-                yield f"who fired the gate `{where}` got {fired.result!r}, though it had not allowed", where
+                got = f"the code that fired the gate got {fired.result!r} instead of a denial"
+                yield f"the gate `{where}` did not allow, but {got}", where
 
 
 def _behind_an_item(rules: Rules, seen: Seen, visit: Visit) -> Iterator[tuple[str, str]]:
@@ -66,11 +67,11 @@ def _behind_an_item(rules: Rules, seen: Seen, visit: Visit) -> Iterator[tuple[st
         if later.site.is_cleanup or stage is None or stage.each != site.each or later.site.position <= site.position:
             continue
         if content_of(later.message) == item and field_of(later.message, "kind") == kind:
-            yield f"{later.site} ran for an item that `{site.where}` had taken out", site.where
+            yield f"`{site.where}` took an item out, but {later.site} ran for this item", site.where
             break
     left = [content_of(reply) for reply in seen.result.outbounds or ()]
     if site.each == OUTBOUNDS and seen.error is None and not seen.is_cancelled and item in left:
-        yield f"a reply that `{site.where}` had taken out is among the results of the turn", site.where
+        yield f"`{site.where}` took a reply out, but the result of the turn has this reply", site.where
 
 
 def _behind_a_claim(rules: Rules, seen: Seen, visit: Visit) -> Iterator[tuple[str, str]]:
@@ -85,7 +86,7 @@ def _behind_a_claim(rules: Rules, seen: Seen, visit: Visit) -> Iterator[tuple[st
         outer = later.outermost
         is_reply = outer.site.each == OUTBOUNDS and content_of(outer.message) == CLAIMED
         if not (is_reply or outer.site.is_cleanup or outer.site.is_error_observer or outer.site.where == site.where):
-            yield f"{later.site} ran behind the claim of {site}", site.where
+            yield f"{site} claimed the turn, but {later.site} ran after that", site.where
             break
 
 
@@ -99,7 +100,7 @@ def _shown_behind(rules: Rules, seen: Seen, visit: Visit) -> Iterator[tuple[str,
             continue
         allowed = [content_of(reply).strip() for reply in seen.result.outbounds or ()] if gate.each else []
         if text not in allowed:
-            yield f"{text[:60]!r} was shown, though the gate `{gate.where}` had not allowed it", gate.where
+            yield f"the gate `{gate.where}` did not allow {text[:60]!r}, but Bub showed this text", gate.where
 
 
 def one_outcome(rules: Rules, seen: Seen) -> Iterator[tuple[str, str]]:
@@ -111,7 +112,10 @@ def one_outcome(rules: Rules, seen: Seen) -> Iterator[tuple[str, str]]:
             for later in seen.after(visit):
                 outer = later.outermost.site
                 if not outer.is_cleanup and not outer.is_error_observer and not _is_beside(rules, visit, later):
-                    yield f"{later.site} ran in a turn that was cancelled in `{visit.site.where}`", outer.where
+                    yield (
+                        f"the turn was cancelled in `{visit.site.where}`, but {later.site} ran after that",
+                        outer.where,
+                    )
                     break
     ended, _, stage = (seen.ended_by or "").partition(":")
     replies = seen.result.outbounds or []
@@ -121,7 +125,7 @@ def one_outcome(rules: Rules, seen: Seen) -> Iterator[tuple[str, str]]:
         most = 1 + (site.retries if any(fault.site is site for fault in seen.faults) else 0)
         twice = next((text for text in handed if handed.count(text) > most), None)
         if twice is not None and [content_of(reply) for reply in replies].count(twice) <= 1:
-            yield f"{site} was handed {twice[:60]!r} {handed.count(twice)} times", site.where
+            yield f"Bub handed {twice[:60]!r} to {site} {handed.count(twice)} times", site.where
     if seen.is_cancelled or seen.error is not None:
         return
     if not ended and rules.is_steady and seen.faults and all(_denies_items(fault) for fault in seen.faults):
@@ -130,12 +134,12 @@ def one_outcome(rules: Rules, seen: Seen) -> Iterator[tuple[str, str]]:
         wanted = [text for text in wanted if text not in denied]
         if [content_of(reply) for reply in replies] != wanted:
             where = seen.faults[0].site.where
-            yield f"{len(replies)} replies are left of {len(wanted)} that the gate `{where}` has allowed", where
+            yield f"the gate `{where}` allowed {len(wanted)} replies, but {len(replies)} are left", where
     if ended in ("denied", "claimed"):
         if len(replies) > 1:
-            yield f"a turn that was {ended} by `{stage}` ends with {len(replies)} replies", stage
+            yield f"`{stage}` {ended} the turn, but the turn ends with {len(replies)} replies instead of one", stage
         elif not replies and _has_to_be_delivered(rules, seen, ended):
-            yield f"nothing is sent of a turn that was {ended} by `{stage}`", stage
+            yield f"`{stage}` {ended} the turn, but Bub sends no reply", stage
         yield from _own_words(seen, stage)
     kept = [content_of(reply) for reply in replies]
     for site in delivering:
@@ -144,7 +148,7 @@ def one_outcome(rules: Rules, seen: Seen) -> Iterator[tuple[str, str]]:
         handed = [content_of(visit.message) for visit in seen.visited(site)]
         missing = [text for text in kept if text not in handed]
         if missing and rules.is_mocked and not _is_held_back(rules, site):
-            yield f"{missing[0][:60]!r} was not delivered by {site}", site.where
+            yield f"{site} did not deliver {missing[0][:60]!r}", site.where
 
 
 def _denies_items(fault: Fault) -> bool:
@@ -171,7 +175,7 @@ def _own_words(seen: Seen, stage: str) -> Iterator[tuple[str, str]]:
         if said is not None and is_it and seen.result.outbounds is not None:
             texts = [content_of(reply) for reply in seen.result.outbounds]
             if texts and said not in texts:
-                yield f"`{stage}` said {said!r}, and {texts[0][:60]!r} is what was sent", stage
+                yield f"`{stage}` answered {said!r}, but Bub sent {texts[0][:60]!r}", stage
 
 
 def _is_held_back(rules: Rules, site: Site) -> bool:
@@ -195,13 +199,13 @@ def too_late(rules: Rules, seen: Seen) -> Iterator[tuple[str, str]]:
         later = [one for one in seen.after(visit) if LATE_TEXT in repr(one.arguments)]
         result = seen.result
         if later:
-            yield f"{later[0].site} got what {site} had answered too late", site.where
+            yield f"{site} answered too late, but {later[0].site} got this answer", site.where
         elif LATE_TEXT in repr((result.outbounds, result.model_output, result.state, result.prompt)):
-            yield f"what {site} answered too late is among the results of the turn", site.where
+            yield f"{site} answered too late, but the result of the turn has this answer", site.where
         elif any(LATE_TEXT in text for text in seen.shown) and _is_held(rules, site.stage):
-            yield f"what {site} answered too late was shown", site.where
+            yield f"{site} answered too late, but Bub showed this answer", site.where
         elif site.kind == "claiming" and (seen.ended_by or "") == f"claimed:{site.where}":
-            yield f"the claim of {site} was taken, though it came too late", site.where
+            yield f"{site} claimed the turn too late, but Bub took the claim", site.where
 
 
 def _is_held(rules: Rules, stream: StagePlan) -> bool:

@@ -45,7 +45,7 @@ def _interrupted(visit: Visit) -> Iterator[tuple[str, str]]:
     took = (visit.ended if visit.ended is not None else visit.began) - visit.began
     is_early = site.timeout is None or took < site.timeout * 0.9
     if visit.how == "cancelled" and is_early:
-        yield f"the clean-up {site} was cancelled before its time was up", site.where
+        yield f"Bub cancelled the clean-up {site} before its time-out", site.where
 
 
 def in_time(rules: Rules, seen: Seen) -> Iterator[tuple[str, str]]:
@@ -59,15 +59,15 @@ def in_time(rules: Rules, seen: Seen) -> Iterator[tuple[str, str]]:
         if fault.way is Way.LATE:
             excess += 1.0
         elif visit.outlasted:
-            yield f"{site} hung for good, though it has {format_duration(most)}", _stage_of(visit)
+            yield f"Bub never ended {site}, which hung, though it may take {format_duration(most)}", _stage_of(visit)
             return
         took = (visit.ended if visit.ended is not None else visit.began) - visit.began
         if fault.way in (Way.HANG, Way.STALL) and took > most * SLACK + seen.real + _PRECISION:
-            told = f"{format_duration(took)}, though it has {format_duration(most)}"
+            told = f"{format_duration(took)}, though it may take {format_duration(most)}"
             yield f"{site} hung for {told}", _stage_of(visit)
     if seen.took > rules.bound + excess + seen.real + _PRECISION and not is_unbounded(seen):
         times = format_duration(seen.took), format_duration(rules.bound)
-        yield "the turn took {}, and all its time-outs together are {}".format(*times), ""
+        yield "the turn took {}, but all its time-outs together are {}".format(*times), ""
 
 
 def _time_left(visit: Visit) -> float | None:
@@ -92,13 +92,13 @@ def observers(rules: Rules, seen: Seen) -> Iterator[tuple[str, str]]:
         return  # it takes the time of the stage around it, or all there is
     who = struck[0].site
     if seen.error is not None and rules.calm.error is None:
-        yield f"the turn failed ({type(seen.error).__name__}), though only the observer {who} did", who.where
+        yield f"the turn failed ({type(seen.error).__name__}), though only the observer {who} failed", who.where
     elif seen.ended_by != rules.calm.ended_by:
         yield f"the turn ended as {seen.ended_by}, though only the observer {who} failed", who.where
     elif (rules.is_steady and replies_of(seen) != replies_of(rules.calm)) or (
         len(seen.result.outbounds or ()) != len(rules.calm.result.outbounds or ())
     ):
-        yield f"the replies are others than without the failure of the observer {who}", who.where
+        yield f"the failure of the observer {who} changed the replies", who.where
 
 
 def policies(rules: Rules, seen: Seen) -> Iterator[tuple[str, str]]:
@@ -113,20 +113,23 @@ def policies(rules: Rules, seen: Seen) -> Iterator[tuple[str, str]]:
     # Of those that run at once nobody knows who was late, if all have ended.
     ended_late = site.kind == "void" and visit.fault.way is Way.LATE
     if not site.is_error_observer and not seen.told and not ended_late:
-        yield f"no error observer was called when {site} had failed", site.where
+        yield f"{site} failed, but Bub called no error observer", site.where
     twice = [error for _, error in seen.told if sum(error is other for _, other in seen.told) > 1]
     if twice:
-        yield f"the error observers got {type(twice[0]).__name__} twice, when {site} had failed", site.where
+        yield f"{site} failed, and the error observers got {type(twice[0]).__name__} twice", site.where
     if site.is_gate or site.stage is None:
         return
     if visit.fault.way is Way.BREAK and len(struck) != 1 and site.each is None:
-        yield f"{site} was called {_times(len(struck))}, though its stream had begun", site.where
+        yield f"Bub called {site} {_times(len(struck))}, though its stream had begun", site.where
     if visit.fault.way is Way.RAISE and site.each is None and len(struck) != 1 + site.retries:
-        yield f"{site} failed and was called {_times(len(struck))}, not {_times(1 + site.retries)}", site.where
+        yield f"{site} failed, and Bub called it {_times(len(struck))}, not {_times(1 + site.retries)}", site.where
     if site.on_failure == "propagate":
         yield from _fails(rules, seen, visit)
     elif seen.ended_by == f"failed:{site.where}" and type(seen.error).__name__ != "NoAnswerError":
-        yield f"{site} failed, and so did the turn, though the file says `on_failure: {site.on_failure}`", site.where
+        yield (
+            f"{site} failed, and the turn failed too, though the file says `on_failure: {site.on_failure}`",
+            site.where,
+        )
 
 
 def _failed(visit: Visit) -> bool:
@@ -144,13 +147,13 @@ def _failed(visit: Visit) -> bool:
 def _fails(rules: Rules, seen: Seen, visit: Visit) -> Iterator[tuple[str, str]]:
     site = visit.site
     if seen.error is None and seen.ended_by is None:
-        yield f"the turn went on, though {site} failed and its failure is to end the turn", site.where
+        yield f"{site} failed and has `on_failure: propagate`, but the turn went on", site.where
     if site.is_cleanup or site.each is not None or any(stage.needs is not None for stage in rules.plan.stages):
         return
     for later in seen.after(visit):
         outer = later.outermost.site
         if outer.where != site.where and not outer.is_cleanup and not outer.is_error_observer:
-            yield f"{later.site} ran though {site} had failed, which is to end the turn", site.where
+            yield f"{site} failed and has `on_failure: propagate`, but {later.site} ran after that", site.where
             break
 
 
@@ -169,4 +172,4 @@ def all_asked(rules: Rules, seen: Seen) -> Iterator[tuple[str, str]]:
         if stage.each is not None and (stage.each != OUTBOUNDS or not seen.result.outbounds):
             continue
         if not seen.visited(site):
-            yield f"{site} was not asked, though nothing failed", site.where
+            yield f"Bub did not call {site}, though nothing failed", site.where

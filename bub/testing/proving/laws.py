@@ -34,8 +34,8 @@ LAWS: dict[str, Check] = {
     "no turn outlasts the sum of its time-outs": in_time,
     "an observer's failure changes no reply": observers,
     "exactly one outcome is delivered": one_outcome,
-    "what comes too late is not taken": too_late,
+    "no answer that comes too late counts": too_late,
     "a failure does what its policy says": policies,
-    "no plugin is left out": all_asked,
+    "if nothing fails, Bub calls every plugin": all_asked,
 }
 """Every law, in words, with what checks it."""

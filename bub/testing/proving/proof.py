@@ -226,7 +226,7 @@ class _Profile:
                 _name_for_people(leak.file, self._proof.here),
                 Range(start, end),
                 profile=self._profile,
-                help="let the failure leave the gate, which denies then, or return a denial",
+                help="let the failure leave the gate, so that it denies, or return a denial",
                 related=(Related(f"the gate is `{site.where}`", place.file, place.range),),
             )
 

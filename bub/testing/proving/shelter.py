@@ -58,7 +58,7 @@ class _Guard:
         if not self.allowed:
             return
         if event in _REFUSED:
-            raise OutOfReachError(f"`{event}` is refused while a pipeline is being proved", help="try it with --mocked")
+            raise OutOfReachError(f"`bub prove` refuses `{event}` to plugins", help="prove the pipeline with --mocked")
         if event == "open":
             path, _, flags = arguments
             if isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND):
@@ -72,7 +72,8 @@ class _Guard:
             return  # open already
         name = os.path.realpath(os.fsdecode(path)) if path != ":memory:" else os.devnull
         if name != os.devnull and not name.startswith(self.allowed):
-            raise OutOfReachError(f"{name} is outside of the copy that is proved", help="try it with --mocked")
+            problem = f"`bub prove` lets plugins write only into its copy of the workspace, not to {name}"
+            raise OutOfReachError(problem, help="prove the pipeline with --mocked")
 
 
 _guard = _Guard()
@@ -122,8 +123,8 @@ def _copy(workspace: Path, to: Path) -> None:
             number, size = number + 1, size + os.path.getsize(path)  # noqa: PTH202
             if size > MOST_BYTES or number > MOST_FILES:
                 raise UsageError(
-                    f"the workspace {workspace} is too large to be copied",
-                    help="name a smaller folder with --workspace, or call nothing of it with --mocked",
+                    f"the workspace {workspace} is too large to copy",
+                    help="name a smaller folder with --workspace, or use --mocked, which copies nothing",
                 )
         return skipped
 

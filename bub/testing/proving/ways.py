@@ -20,12 +20,12 @@ class Way(StrEnum):
 
     RAISE = "raises"
     HANG = "hangs"
-    LIE = "answers something of a wrong type"
+    LIE = "answers with a wrong type"
     LATE = "answers too late"
     NOTHING = "answers nothing"
     CANCEL = "is cancelled"
-    BREAK = "dies in mid-stream"
-    STALL = "hangs in mid-stream"
+    BREAK = "fails in the middle of its stream"
+    STALL = "hangs in the middle of its stream"
     DENY = "denies"
     CLAIM = "claims"
 

@@ -173,4 +173,6 @@ def _steps(way: Way) -> Iterator[Step]:
 
 
 def _may(doer: Doer) -> str:
-    return "can " if doer.labels is not None else "may, since nothing is declared, "
+    if doer.labels is not None:
+        return "can "
+    return "declare nothing, so they may " if doer.is_many else "declares nothing, so it may "
