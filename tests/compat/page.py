@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import fill
 
 from tests.compat.checkout import ADDRESS, COMMIT
 from tests.compat.steps import STEPS
 from tests.compat.trial import Outcome
 
 BEGIN, END = "<!-- make compat writes this table -->", "<!-- end of the table -->"
+WIDTH = 140
 
 
 def write_page(page: Path, outcomes: Sequence[Outcome]) -> None:
@@ -29,7 +31,7 @@ def write_page(page: Path, outcomes: Sequence[Outcome]) -> None:
             "",
             "Why a package does not work:",
             "",
-            *(f"- `{each.trial.package}`: {reason(each)}" for each in failed),
+            *(fill(f"- `{each.trial.package}`: {reason(each)}", WIDTH, subsequent_indent="  ") for each in failed),
         ]
     text = page.read_text()
     table = f"{BEGIN}\n\n" + "\n".join(lines) + f"\n\n{END}"
