@@ -155,7 +155,7 @@ class Tool(msgspec.Struct, frozen=True):
         given: dict[str, Any] = dict(zip(fields, positional, strict=False))
         for name, value in named.items():
             if name in given:
-                raise ToolError(f"`{self.name}` is given `{name}` twice", help=self.usage, kind="invalid_input")
+                raise ToolError(f"`{self.name}` gets `{name}` twice", help=self.usage, kind="invalid_input")
             given[name] = value
         for name, value in given.items():
             if takes_list(properties.get(name, {})):
@@ -199,7 +199,7 @@ class Tool(msgspec.Struct, frozen=True):
                 advice = did_you_mean(str(name), fields) or f"it takes {', '.join(fields) or 'none'}"
                 return ToolError(f"`{self.name}` has no argument `{name}`", help=advice, kind="invalid_input")
         what = said.replace("Object missing required field", "it needs").replace("`$.", "`").replace(" - at ", " for ")
-        return ToolError(f"`{self.name}` was not given what it takes: {what}", help=self.usage, kind="invalid_input")
+        return ToolError(f"the arguments do not fit `{self.name}`: {what}", help=self.usage, kind="invalid_input")
 
 
 @overload

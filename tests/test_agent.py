@@ -749,7 +749,7 @@ async def test_A3_one_json_object_gives_the_arguments_by_their_names(talk: Talk)
         (",math_add 1 2", "did you mean `math.add`?"),
         (",HELP", "did you mean `help`?"),
         (",math.add 1 a=2 3", "`3` comes after `a=…`"),
-        (",math.add 1 a=2", "`math.add` is given `a` twice"),
+        (",math.add 1 a=2", "`math.add` gets `a` twice"),
         (",math.add 'one", "a quote is not closed"),
         (",math.add one 2", "Expected `int`"),
         (",math.add 1 2 3", "takes 2 arguments, not 3"),

@@ -516,7 +516,7 @@ class TestAfterACrash:
         async with office.opened(chat, mailbox(), ask="") as manager:
             await manager.settled()
         assert office.done == ["tidy"]
-        assert "never called twice" in chat.said[0]
+        assert "never calls this tool twice" in chat.said[0]
 
     async def test_what_only_reads_is_called_again_without_a_question(
         self, office: Office, mailbox: Callable[[], Mailbox]

@@ -320,7 +320,7 @@ def test_a_pause_that_the_server_wants_is_in_the_line_of_what_is_under_way(room:
         chat.see_prompt()
         chat.say("hurry")
         chat.see("Ctrl-C stops · waiting 2.")
-        chat.see("is asked too often (429)")
+        chat.see("got too many requests (429)")
         chat.see("Here.")
         assert "waiting" not in "\n".join(chat.rows)
 

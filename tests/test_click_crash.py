@@ -44,7 +44,7 @@ PHASES = (
 )
 WAY, STORED, BEGUN, RUNS, NOTED, TAPED, OVER, SENT = range(len(PHASES))
 
-_UNKNOWN = "whether that took effect is not known"
+_UNKNOWN = "nobody knows whether that call took effect"
 _PATIENCE = 60.0
 
 

@@ -217,7 +217,7 @@ def test_a_variable_that_this_machine_lacks_is_a_warning(write: Write, monkeypat
 
 
 def test_a_reference_that_does_not_fit_its_setting_is_told_with_its_place(write: Write) -> None:
-    file = write("pipelines.yaml", f'{PIPELINE}settings: {{retries: "${{env:NOBODY_SET_IT:-many}}"}}\n')
+    file = write("pipelines.yaml", f'{PIPELINE}settings: {{retries: "${{env:NOBODY_SET_IT:-plenty}}"}}\n')
     found = checked(file, offline=True)["plugins"]
     assert (found.status, found.help) == ("broken", "`retries` takes a whole number")
     assert re.search(r"the value of the reference is not .* \(\S*pipelines\.yaml:\d+:\d+\)$", found.message)
@@ -331,7 +331,7 @@ def test_C3_a_channel_that_the_profile_does_not_open_is_told(write: Write) -> No
         ("plain/v1", "ok", "does not list its models"),
         ("plain", "warn", "nothing answers there, and the address has no version of the API"),
         ("odd", "ok", "does not list its models"),
-        ("busy", "warn", "is asked too often (429)"),
+        ("busy", "warn", "got too many requests (429)"),
         ("refuses", "broken", "refused the API key (401): no such key: [key]"),
         ("broken", "broken", "has a problem of its own (500)"),
         ("moved", "broken", "has moved (302)"),

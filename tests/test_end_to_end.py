@@ -240,7 +240,7 @@ def test_a_person_reads_that_the_server_wants_a_pause_and_how_long(shell: Shell,
     done = shell.bub("run", scripts(busy, [delta("Here"), finish(), DONE]), **server.environment(BUB_RETRIES="1"))
     assert done.out.endswith("Here\n")
     assert "model.paused model=openai:" in done.log
-    assert re.fullmatch(r"bub: waiting 3 s: openai \(.*\) is asked too often \(429\); .*: slow down\n", done.err)
+    assert re.fullmatch(r"bub: waiting 3 s: openai \(.*\) got too many requests \(429\); .*: slow down\n", done.err)
 
 
 def test_text_is_shown_while_the_server_still_thinks(shell: Shell, server: Server) -> None:
@@ -309,7 +309,7 @@ FAULTS: Mapping[str, Fault] = {
         scripts([refusal(404, "no such model")]), "does not know the model", "check the name behind `model: openai:"
     ),
     "it is asked too often": Fault(
-        scripts([refusal(429, "slow down", **{"retry-after": "0"})]), "asked too often (429)", "wait", "2", 3
+        scripts([refusal(429, "slow down", **{"retry-after": "0"})]), "got too many requests (429)", "wait", "2", 3
     ),
     "it wants to be left alone for an hour": Fault(
         scripts([refusal(429, **{"retry-after": "3600"})]), "asks to wait 3600 s", "wait", "2", 1

@@ -69,7 +69,7 @@ async def test_E21_the_calls_of_the_step_that_was_too_much_are_answered(talk: Ta
     async with talk.open(profile=", budget: {tool_calls: 2}", toy=bringing(adding(ran))):
         await talk.say(OPENAI.answer(calls=calls), OPENAI.answer(SUMMARY))
     assert ran == []
-    assert all(said.startswith("error: not done, since") for said in results_in((await talk.asked())[-1]))
+    assert all(said.startswith("error: not done, because") for said in results_in((await talk.asked())[-1]))
 
 
 @pytest.mark.parametrize("last", [sums(1)[0], OPENAI.answer(" "), refusal(OPENAI.error("server_error", "broken"), 400)])

@@ -95,7 +95,7 @@ async def test_a_call_that_reaches_outside_asks_once_the_conversation_holds_both
     assert [question.arguments for question in person.asked] == [{"text": "3"}]
     assert re.fullmatch(
         r"the conversation holds what diary gave \(\S+ \d\d:\d\d\) and what page gave \(\S+ \d\d:\d\d\);"
-        r" this call could carry it out",
+        r" this call could send that to others",
         person.why[0],
     )
     assert (results[0], results[2]) == ("sent 1", "sent 2")
@@ -119,7 +119,7 @@ async def test_a_command_asks_as_soon_as_something_untrusted_is_there_whatever_t
     async with talk.open(tools=UNASKED, toy=bringing(page("hello"))):
         await talk.say(*steps, DONE, ask=person, surface=Surface.RUN)
     assert [question.arguments["command"] for question in person.asked] == ["echo two"]
-    assert "could read something private and carry it out" in person.why[0]
+    assert "could read something private and send it to others" in person.why[0]
 
 
 async def test_the_person_is_asked_once_about_a_call_and_reads_the_reason_if_the_profile_asks_too(talk: Talk) -> None:
@@ -223,8 +223,8 @@ async def test_a_private_key_is_asked_about_by_what_it_says_before_the_model_get
         ]
         await talk.say(*steps, DONE, ask=person, surface=Surface.RUN)
         results = results_in((await talk.asked())[-1])
-    assert person.why == ["the result holds a private key, which the model would get"] * 2
-    assert "kept back: the person said no" in results[1]
+    assert person.why == ["the model would get the private key that is in the result"] * 2
+    assert "Bub keeps back its result: the person said no" in results[1]
     assert "b3BlbnNzaC1" not in "".join(results)
 
 
@@ -292,7 +292,7 @@ async def test_a_command_of_a_stranger_asks_and_one_of_an_approver_does_not(work
         await manager.settled()
     assert re.match(
         r"Why you are asked: the conversation holds a message from 8 on telegram \(.*\); this call could read something"
-        r" private and carry it out\.\n  command: echo hello",
+        r" private and send it to others\.\n  command: echo hello",
         chat.questions[0].text,
     )
     assert chat.said[-1] == "error: the person said no to `bash`"
@@ -340,7 +340,7 @@ async def test_only_who_may_approve_ends_by_a_reset_what_the_conversation_holds(
             await chat.say(line, sender_id=who)
             await manager.settled()
     assert chat.said[0] == "sent a"
-    assert "only who may say yes to calls can end that" in chat.said[1]
+    assert "only a person who may allow calls can end that" in chat.said[1]
     assert chat.said[2] == "error: the person said no to `post`"
     assert chat.said[4] == "sent c"
 

@@ -242,7 +242,7 @@ async def test_what_nobody_asked_for_changes_no_answer(tmp_path: Path, lies: tup
         ("list-is-none", "cannot be used: it does not speak the protocol"),
         ("huge-line", "has ended during the call: it has sent a message of more than 16 MB"),
         ("flood", "has ended during the call: it has sent 500 messages that nobody asked for"),
-        ("no-result", "has not answered as the protocol wants"),
+        ("no-result", "has sent an answer that breaks the protocol"),
         ("error", "answers: out of order"),
     ],
 )
@@ -260,7 +260,7 @@ async def test_a_server_that_hangs_in_a_call_is_given_up_and_started_anew(tmp_pa
         await connection.open()
         assert "did not answer within 0.8 s" in await failure(connection)
         assert await wait_until(lambda: not connection.is_open)
-        assert "it did not answer; it is started again in 1 s" in await failure(connection)
+        assert "it did not answer; Bub starts it again in 1 s" in await failure(connection)
     assert starts(tmp_path) == 1
 
 
@@ -276,8 +276,8 @@ async def test_a_server_that_hangs_while_it_is_opened_is_ended(
 async def test_a_server_that_fails_is_started_again_only_after_a_pause(tmp_path: Path) -> None:
     async with liar(tmp_path, "die-at-start") as connection:
         first, second = await failure(connection), await failure(connection)
-        assert "started again in" not in first
-        assert "no database; it is started again in" in second
+        assert "starts it again in" not in first
+        assert "no database; Bub starts it again in" in second
     assert starts(tmp_path) == 1
 
 
@@ -321,7 +321,7 @@ async def test_of_too_many_tools_the_first_are_offered_and_the_rest_is_told(tmp_
     async with liar(tmp_path, "many-tools") as connection:
         await connection.open()
         assert len(connection.offered.tools) == MOST_TOOLS
-        assert connection.offered.problems == (f"it has more than {MOST_TOOLS} tools: only the first ones are offered",)
+        assert connection.offered.problems == (f"it has more than {MOST_TOOLS} tools: Bub offers only the first ones",)
 
 
 async def test_a_tool_whose_schema_no_provider_would_take_is_left_out_and_told(tmp_path: Path) -> None:
@@ -332,9 +332,9 @@ async def test_a_tool_whose_schema_no_provider_would_take_is_left_out_and_told(t
             "its schema refers to something that is not in it",
             "its schema refers to something that is not in it",
             "its schema is nested too deep",
-            "its schema names a type that there is not",
+            "its schema names an unknown type",
             "its schema is no JSON Schema",
-            "what it takes is no object",
+            "its arguments are no JSON object",
             "its schema has more than 32,000 characters",
             "its schema is no JSON Schema",
         ]
@@ -347,8 +347,8 @@ async def test_names_are_made_safe_and_two_that_become_one_are_both_left_out_and
         assert list(offered.tools) == ["mcp.liar.line_break", "mcp.liar._1st", "mcp.liar.camelcase"]
         assert offered.tools["mcp.liar.camelcase"].description == "evil"
         assert offered.problems == (
-            "its tools 'Get Time' and 'get-time' are both `get_time` here: neither is offered",
-            "its tool '!!!' is not offered: its name has no letter",
+            "its tools 'Get Time' and 'get-time' would both be `get_time` here, so Bub offers neither",
+            "Bub does not offer its tool '!!!': the name has no letter",
         )
 
 
@@ -480,8 +480,8 @@ async def test_a_tool_that_changed_after_the_lock_is_not_offered_and_the_turn_sa
         await talk.say(OPENAI.answer("hello"))
         assert list(talk.framework.served.tools) == []
         assert [event["text"] for event in talk.of_kind("notice")] == [
-            "the server `liar`: not as it was locked, and not offered: ~ description of tool `ping`",
-            "the server `liar`: not as it was locked, and not offered: + tool `steal`",
+            "the server `liar`: it differs from the lock, so Bub does not offer this: ~ description of tool `ping`",
+            "the server `liar`: it differs from the lock, so Bub does not offer this: + tool `steal`",
         ]
 
 
@@ -493,7 +493,7 @@ async def test_a_call_reaches_only_a_tool_that_is_as_the_model_was_told(tmp_path
         assert (await ping.function()).text == "pong"
         await connection.close()
         (tmp_path / "lies").write_text("rug-pull")
-        with pytest.raises(ToolError, match="has changed what it says of this tool since it was offered"):
+        with pytest.raises(ToolError, match="has changed the description of this tool since you got it"):
             await ping.function()
 
 

@@ -107,7 +107,7 @@ async def test_a_question_of_a_server_is_put_to_the_person_of_the_turn_as_its_ow
         assert person.asked == []
         why = "its field `userPassword` looks like a secret"
         assert [event["text"] for event in talk.of_kind("notice")] == [
-            f"the server `docs` asks for something, and nobody is asked: {why}"
+            f"the server `docs` has a question, but Bub asks nobody: {why}"
         ]
         assert any("tool.question_declined" in line and "userPassword" in line for line in log)
         assert await ask("kind=sure", None) == [{"action": "decline"}]
@@ -177,11 +177,11 @@ TEXT = {"type": "string"}
         (lambda: read(tokn=TEXT), "its field `tokn` looks like a secret"),
         (lambda: read(secret={"type": "integer"}), "looks like a secret"),
         (lambda: read("Your access token, please", value=TEXT), "looks as if it wants a secret"),
-        (lambda: read(place={"type": "object"}), "of a kind that nobody can be asked for"),
+        (lambda: read(place={"type": "object"}), "has a type that Bub cannot ask for"),
         (lambda: read(**{f"f{at}": TEXT for at in range(MOST_FIELDS + 1)}), "more than 8 things at once"),
-        (lambda: read(one={"type": "string", "enum": [str(at) for at in range(99)]}), "more than 50 things"),
+        (lambda: read(one={"type": "string", "enum": [str(at) for at in range(99)]}), "more than 50 choices"),
         (lambda: read("x" * 2_001), "more than 2,000 characters"),
-        (lambda: read(x="none"), "is no form"),
+        (lambda: read(x="none"), "is not a form"),
     ],
 )
 def test_what_no_person_is_to_be_asked_is_declined(params: Callable[[], Any], why: str) -> None:
@@ -191,7 +191,7 @@ def test_what_no_person_is_to_be_asked_is_declined(params: Callable[[], Any], wh
 
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "javascript:alert(1)", "https://", "https://a\x1b[2J.example"])
 def test_an_address_that_is_none_of_the_web_is_not_shown(url: str) -> None:
-    with pytest.raises(DeclinedError, match="none of the web"):
+    with pytest.raises(DeclinedError, match="no web address"):
         read_form("the server `docs`", ElicitRequestURLParams(message="Go there.", url=url))
 
 

@@ -89,8 +89,8 @@ def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("resources", ["ping", "resources", "read"], ()),
         ("no-resources", ["ping"], ()),
-        ("bad-resources", ["ping"], ("its resources are not offered: their list is not as the protocol wants it",)),
-        ("silent-resources", ["ping"], ("its resources are not offered: it did not list them within 0.3 s",)),
+        ("bad-resources", ["ping"], ("Bub does not offer its resources: their list breaks the protocol",)),
+        ("silent-resources", ["ping"], ("Bub does not offer its resources: it did not list them within 0.3 s",)),
         (
             "own-read",
             ["read", "resources"],
@@ -115,7 +115,7 @@ async def test_tools_for_resources_are_offered_only_if_there_are_some(
             assert told[500:] == ["[there are more resources than these]"]
             read = await connection.offered.tools["mcp.liar.read"].function(uri="evil://0")
             assert len(read.text) < 2_000_100
-            with pytest.raises(ToolError, match="has not answered as the protocol wants"):
+            with pytest.raises(ToolError, match="has sent an answer that breaks the protocol"):
                 await connection.offered.tools["mcp.liar.read"].function(uri="evil://1")
 
 

@@ -481,7 +481,7 @@ def test_an_api_that_is_none_is_refused_without_being_shown() -> None:
         (400, "request", "refused the request (400): over there"),
         (401, "refused_key", "refused the API key (401): over there"),
         (404, "request", "does not know the model"),
-        (429, "rate_limited", "asked too often (429): over there"),
+        (429, "rate_limited", "got too many requests (429): over there"),
         (500, "server", "a problem of its own (500): over there"),
         (529, "server", "a problem of its own (529): over there"),
     ],

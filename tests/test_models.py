@@ -103,19 +103,19 @@ def test_the_general_key_and_address_go_to_no_other_provider() -> None:
         ({"model": "gpt-5"}, "does not say which provider", "openrouter:gpt-5"),
         ({"model": "openrouter/free"}, "does not say which provider", "did you mean `openrouter`"),
         ({"model": "opnrouter:free"}, "provider of `model: opnrouter:free` is not known", "did you mean `openrouter`"),
-        ({"model": "local:"}, "nobody answers", "local_model"),
+        ({"model": "local:"}, "no plugin answers", "local_model"),
         ({"model": "groq:"}, "names no model", "provider:name"),
         ({"model": "groq:m"}, "no API key for groq", "GROQ_API_KEY"),
         ({"model": "ollama:m", "timeout": "soon"}, "`timeout`", "30s"),
         ({"model": "ollama:m", "retries": "many"}, "`retries`", None),
         ({"model": "x:m", "api_base": "ftp://host/v1"}, "not an http or https URL", "https://"),
         ({"model": "x:m", "api_base": "http://host:port/v1"}, "not an http or https URL", "https://"),
-        ({"model": "x:m", "api_base": "http://a..b/v1"}, "a host that cannot be", "https://"),
-        ({"model": "x:m", "api_base": f"http://{'a' * 300}/v1"}, "a host that cannot be", "https://"),
-        ({"model": "x:m", "api_base": f"http://{'a.' * 150}b/v1"}, "a host that cannot be", "https://"),
+        ({"model": "x:m", "api_base": "http://a..b/v1"}, "an impossible host", "https://"),
+        ({"model": "x:m", "api_base": f"http://{'a' * 300}/v1"}, "an impossible host", "https://"),
+        ({"model": "x:m", "api_base": f"http://{'a.' * 150}b/v1"}, "an impossible host", "https://"),
         (
             {"model": "x:m", "api_base": "http://\N{LATIN SMALL LETTER U WITH DIAERESIS}n.example../v1"},
-            "a host",
+            "an impossible host",
             "https://",
         ),
         ({"model": "x:m", "api_base": "http://host/\x01v1"}, "not an http or https URL", "https://"),
@@ -330,7 +330,7 @@ def error_body(message: str, **more: Any) -> str:
         (422, json.dumps({"detail": [{"msg": "extra"}]}), "request", "(422): extra", "settings"),
         (400, error_body("exceeds the available context size"), "context_overflow", "context size", "shorten"),
         (402, json.dumps({"error": "no credit"}), "request", "wants to be paid (402): no credit", "credit"),
-        (429, json.dumps([{"error": {"message": "slow"}}]), "rate_limited", "too often (429): slow", "wait"),
+        (429, json.dumps([{"error": {"message": "slow"}}]), "rate_limited", "too many requests (429): slow", "wait"),
         (500, "plain words", "server", "problem of its own (500): plain words", "later"),
         (307, "", "request", "has moved (307)", "api_base"),
     ],
@@ -423,7 +423,7 @@ async def test_a_pause_of_minutes_is_told_before_it_begins_and_can_be_cancelled(
     pause = await chat.go_on()
     assert isinstance(pause, Pause)
     assert 160 <= pause.seconds <= 160 * 1.1
-    assert "asked too often (429); it asks to wait 160 s" in str(pause.reason)
+    assert "got too many requests (429); it asks to wait 160 s" in str(pause.reason)
     with trio.move_on_after(0.05) as scope:
         await chat.go_on()
     assert scope.cancelled_caught
@@ -434,7 +434,7 @@ async def test_a_pause_of_minutes_is_told_before_it_begins_and_can_be_cancelled(
 async def test_pauses_are_bounded_in_all(server: Server) -> None:
     chat = begin(server, {"retry-after": "0.2"}, longest_pause=0.3)
     assert isinstance(await chat.go_on(), Pause)
-    with pytest.raises(ModelError, match="asked too often"):
+    with pytest.raises(ModelError, match="got too many requests"):
         await chat.go_on()
     assert len(await server.log()) == 2
 
@@ -614,7 +614,7 @@ async def test_a_server_that_cannot_be_reached_is_named(client: httpx.AsyncClien
 async def test_a_host_that_only_the_connection_finds_impossible_is_explained(client: httpx.AsyncClient) -> None:
     for base in ("http://a..b/v1", "http://\N{SNOWMAN}.example/v1", "http://ho\x01st/v1"):
         endpoint = Endpoint("test", "m", base, retries=2)
-        with pytest.raises(ModelError, match="has an address that cannot be") as caught:
+        with pytest.raises(ModelError, match="has an address that is no address") as caught:
             await stream_chat(client, endpoint, ChatRequest.of_prompt("hi"))
         assert caught.value.kind == "config"
         assert "providers.test.api_base" in (caught.value.help or "")

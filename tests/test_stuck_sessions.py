@@ -75,7 +75,7 @@ async def test_a_model_learns_that_its_answer_was_cut_within_a_call(talk: Talk, 
         await talk.say(api.answer(calls=calls, reason=reason), api.answer("in two steps, then"))
     whole, cut = talk.of_kind("tool_result")
     assert (whole["content"], ran) == ("3", [(1, 2)])
-    assert cut["content"].startswith("error: not called, since your answer was cut (`max_tokens`) within the arguments")
+    assert cut["content"].startswith("error: not called, because `max_tokens` cut your answer within the arguments")
     assert "several calls" in said_in((await talk.asked())[-1])
 
 

@@ -106,7 +106,7 @@ def test_a_plan_and_a_pause_are_shown_while_an_answer_is_made(play: Callable[...
         here.tell("tool_call", id="1", name="bash")
         await trio.sleep(3)
         assert here.said() == ["✔ *Read* it\n▶ Test_it_\n⚙ bash …"]
-        here.tell("waiting", seconds=40.2, reason="http://10.0.0.1 is asked too often")
+        here.tell("waiting", seconds=40.2, reason="http://10.0.0.1 got too many requests")
         await trio.sleep(3)
         assert here.said() == ["✔ *Read* it\n▶ Test_it_\n⚙ bash …\n⏳ the model wants a pause of 40 s"]
         here.tell("plan", steps=[{"step": f"step {number}", "state": "left"} for number in range(100)])

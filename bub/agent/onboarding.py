@@ -252,7 +252,7 @@ def _answers(chosen: _Chosen, ask: Asking, local: CallModel | None) -> bool:
             [
                 Choice(_RETRY, "try again"),
                 Choice(_EDIT, "change the answers"),
-                Choice(_KEEP, "keep them all the same"),
+                Choice(_KEEP, "keep them anyway"),
             ],
             default=_KEEP,
         )

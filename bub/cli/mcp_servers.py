@@ -81,7 +81,7 @@ def show_tools(ctx: typer.Context, name: str, *, as_json: bool) -> int:
         told = {"problems": list(seen.problems), "drift": [one.line for one in drifts]}
         show_json({"version": 1, "server": name, "tools": listed, **told}, indent=2, ensure_ascii=False)
     else:
-        show(_tell_tools(framework, seen, [f"not as it was locked: {one.line}" for one in drifts]))
+        show(_tell_tools(framework, seen, [f"differs from the lock: {one.line}" for one in drifts]))
     return 0
 
 

@@ -125,9 +125,7 @@ def _render(counterexamples: Iterable[Counterexample]) -> str:
         if one.entry is None:
             told.append(f"# {one.law}: no test can describe this counter-example.\n")
         else:
-            tried = (
-                "`bub test` says that it fails" if one.fails else "`bub test` passes, because it runs mocks"
-            )
+            tried = "`bub test` says that it fails" if one.fails else "`bub test` passes, because it runs mocks"
             told.append(f"# A counter-example; {tried}:\n{one.entry}")
     return printable_lines("\n".join(told)) + "\n"
 

@@ -78,7 +78,7 @@ class ServedTool(Tool, frozen=True):
         try:
             return msgspec.convert(value, wanted, strict=not isinstance(value, str) or stated == "string")
         except msgspec.ValidationError as error:
-            problem = f"`{self.name}` was not given what it takes: {error} for `{name}`"
+            problem = f"the arguments do not fit `{self.name}`: {error} for `{name}`"
             raise ToolError(problem, help=self.usage, kind="invalid_input") from None
 
 

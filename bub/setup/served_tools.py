@@ -73,7 +73,7 @@ def _ask_about(seen: late.Seen, ask: Prompter, profile: Profile, allowed: Sequen
     problems = list(seen.problems)
     if profile.served.lock is not None:
         drifts = compare_server(name, profile.served.lock.server(name, profile.name), seen.facts)
-        problems += [f"not as it was locked: {drift.line}" for drift in drifts]
+        problems += [f"differs from the lock: {drift.line}" for drift in drifts]
     ask.say(f"The server `{name}` offers {len(tools)} tool{'' if len(tools) == 1 else 's'}.")
     for problem in problems:
         ask.say(f"The server `{name}`: {problem}.")

@@ -31,7 +31,7 @@ class RunningCall(msgspec.Struct, frozen=True):
     async def decline(self, asker: str, why: str) -> None:
         """Say in the turn and in the log that nobody answers what somebody asks."""
         log_warning("tool.question_declined", tool=self.tool.name, asker=asker, why=why)
-        await self.consent.notify(f"{asker} asks for something, and nobody is asked: {why}")
+        await self.consent.notify(f"{asker} has a question, but Bub asks nobody: {why}")
 
 
 current_call: ContextVar[RunningCall | None] = ContextVar("bub_call", default=None)

@@ -63,7 +63,7 @@ class ToolCall(msgspec.Struct, frozen=True):
         return {**kept, "extra_content": self.extra} if self.extra else kept
 
 
-NOT_YET = "not called yet: what else you called was dealt with first; call it again if you still want that"
+NOT_YET = "not called yet: Bub ran your other calls first; call this tool again if you still want to"
 """What a model reads of a call that is for the program that asks, in an answer that does not go back to it."""
 
 
@@ -186,7 +186,7 @@ class Caller(msgspec.Struct, frozen=True):
 
     def _explain_arguments(self, call: ToolCall) -> ToolError:
         if call.is_cut:
-            problem = f"not called, since your answer was cut (`max_tokens`) within the arguments of `{call.name}`"
+            problem = f"not called, because `max_tokens` cut your answer within the arguments of `{call.name}`"
             return ToolError(problem, help="write less at once, in several calls", kind="invalid_input")
         problem = f"the arguments of `{call.name}` are not a JSON object: {self.cover(call.written)[:200]}"
         return ToolError(problem, help="write them as one", kind="invalid_input")
@@ -236,7 +236,7 @@ class Caller(msgspec.Struct, frozen=True):
             try:
                 outside = await self._admit(tool, call, arguments, content, watch)
             except (Exception, SystemExit) as error:  # noqa: BLE001 (what cannot be noted, the model does not get)
-                content, is_error = f"error: it ran, and its result is kept back: {_words(error)}", True
+                content, is_error = f"error: the tool ran, but Bub keeps back its result: {_words(error)}", True
                 kind = "kept_back"
                 shown = ToolResult("")
         frame = new_frame() if outside else ""
@@ -312,7 +312,7 @@ class Caller(msgspec.Struct, frozen=True):
             raise _RejectedError(str(amended["error"]), kind="denied")
         given = amended.get("args", arguments)
         if not isinstance(given, Mapping):
-            raise ToolError("a plugin made the arguments something other than a mapping", kind="denied")
+            raise ToolError("a plugin replaced the arguments by something that is no mapping", kind="denied")
         return given
 
     async def _judge(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> None:

@@ -30,7 +30,7 @@ _NOTING = 10.0
 
 _NOBODY = "nobody can be asked here"
 
-_AGAIN = "the process ended when `{}` had been called for this, and whether that took effect is not known"
+_AGAIN = "Bub called `{}` for this message before the process ended, and nobody knows whether that call took effect"
 
 
 class Consent(msgspec.Struct, frozen=True):
@@ -56,8 +56,8 @@ class Consent(msgspec.Struct, frozen=True):
         if not self._was_called(tool):
             return asks
         if tool.once:
-            words = f"{_AGAIN.format(tool.name)}; it is never called twice"
-            raise ToolError(words, help="say so to the person, who can look what came of it", kind="denied")
+            words = f"{_AGAIN.format(tool.name)}; Bub never calls this tool twice"
+            raise ToolError(words, help="tell the person, who can check whether the call took effect", kind="denied")
         return True
 
     async def obtain(
@@ -105,7 +105,7 @@ class Consent(msgspec.Struct, frozen=True):
             answer = Answer(False, words=str(error))
         except Exception as error:  # noqa: BLE001 (whatever breaks, nobody has answered)
             log_exception("tool.ask_failed", error, tool=tool.name)
-            answer = Answer(False, words="asking has failed")
+            answer = Answer(False, words="Bub could not ask")
         is_answered = answer.content is not None
         self.tell("elicitation", id=call_id, tool=tool.name, answered=is_answered, by=answer.by)
         return answer

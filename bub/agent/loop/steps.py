@@ -268,7 +268,7 @@ class Loop(Run):
         try:
             self._budget.take_calls(answer.calls)
         except BudgetError as error:
-            said = f"error: not done, since {error}"
+            said = f"error: not done, because {error}"
             answer.outcomes = [ToolOutcome(call, said, is_error=True) for call in answer.calls]
             if answer.is_last:
                 raise

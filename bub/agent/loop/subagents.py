@@ -78,7 +78,7 @@ class Subagents:
         if chosen == framework.profile:
             return framework, task, box
         if chosen not in framework.profiles:
-            raise ToolError(f"a plugin wants the sub-agent to be `{chosen}`, and there is no such personality")
+            raise ToolError(f"a plugin wants the sub-agent to be `{chosen}`, but there is no such personality")
         framework = framework.seen_by(chosen)
         if any(framework.tools.policy.wants(spec.name) for spec in framework.served.specs):
             await (await framework.shared(late.open_servers)).offer(framework, framework.tools.policy)

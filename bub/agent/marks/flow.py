@@ -47,16 +47,16 @@ class Flow:
         if is_confined and not reaches_outside(self._confinement):
             return ""
         if holds.private:
-            return f"the conversation holds {holds}; this call could carry it out"
+            return f"the conversation holds {holds}; this call could send that to others"
         if labels.reads is not None and (not is_confined or reads_private(self._confinement)):
-            return f"the conversation holds {holds}; this call could read something private and carry it out"
+            return f"the conversation holds {holds}; this call could read something private and send it to others"
         return ""
 
     def find_reason_to_keep_back(self, tool: Tool, arguments: Mapping[str, Any], result: str) -> str:
         """Say why a person is to be asked before the model gets a result; "" if nothing speaks for that."""
         if not holds_private_key(result) or self._name_secret(tool, arguments):
             return ""
-        return "the result holds a private key, which the model would get"
+        return "the model would get the private key that is in the result"
 
     async def note_writing(self, tool: Tool, arguments: Mapping[str, Any]) -> Undo:
         """Note that a call writes a file from this conversation; call what it returns if nothing was written after all.

@@ -140,7 +140,7 @@ class Interviews:
         if own is None and len(self._open) == 1:
             own = self._open[0]
         if own is None:
-            why = "it does not say for which call" if self._open else "no call of it runs"
+            why = "it does not say which call its question is about" if self._open else "none of its tools runs"
             log_warning("mcp.question_declined", asker=self._asker, why=why)
             return _DECLINED
         return await own.put(params)

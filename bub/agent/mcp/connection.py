@@ -146,7 +146,7 @@ class Connection:
         if life is None:
             pause = self._not_before - trio.current_time()
             if pause > 0:
-                raise ServerError(f"{self.failure}; it is started again in {math.ceil(pause)} s at the earliest")
+                raise ServerError(f"{self.failure}; Bub starts it again in {math.ceil(pause)} s at the earliest")
             life = self._life = _Life()
             trio.lowlevel.spawn_system_task(self._live, life, name=f"mcp server {self.spec.name}")
         await life.opened.wait()
@@ -198,8 +198,8 @@ class Connection:
             except ServerError as error:
                 raise ToolError(f"{name} cannot be used: {error}") from None
             if known is not None and self.offered.facts.get(tool) != known:
-                problem = f"{name} has changed what it says of this tool since it was offered"
-                raise ToolError(problem, help="look at it again", kind="unknown")
+                problem = f"{name} has changed the description of this tool since you got it"
+                raise ToolError(problem, help="read the new description", kind="unknown")
             life = self._life
             heard = life.traffic.heard if life is not None else 0
             try:
@@ -211,7 +211,7 @@ class Connection:
             except InputRequiredRoundsExceededError:
                 raise ToolError(f"{name} asks for something again and again") from None
             except (ValueError, RuntimeError) as error:  # a result that is none, says the SDK
-                raise ToolError(f"{name} has not answered as the protocol wants: {_short(str(error))}") from None
+                raise ToolError(f"{name} has sent an answer that breaks the protocol: {_short(str(error))}") from None
         assert scope.cancelled_caught
         if life is not None and life.traffic.heard == heard:
             life.end("it did not answer")  # it hangs, so the next call starts it again

@@ -66,7 +66,7 @@ def _read_address(url: str) -> str:
     except ValueError:
         parts = urlsplit("")
     if parts.scheme not in ("https", "http") or not parts.hostname or address != url or len(url) > LONGEST_MESSAGE:
-        raise DeclinedError("the address that it wants to have opened is none of the web")
+        raise DeclinedError("the address that it wants you to open is no web address")
     return address
 
 
@@ -74,13 +74,13 @@ def _read_fields(asker: str, message: str, params: ElicitRequestFormParams) -> S
     properties = params.requested_schema.get("properties") or {}
     required = params.requested_schema.get("required") or ()
     if not isinstance(properties, Mapping) or not isinstance(required, list | tuple):
-        raise DeclinedError("what it asks for is no form")
+        raise DeclinedError("its question is not a form")
     if len(properties) > MOST_FIELDS:
         raise DeclinedError(f"it asks for more than {MOST_FIELDS} things at once")
     queries, values = [], {}
     for name, schema in properties.items():
         if not isinstance(schema, Mapping):
-            raise DeclinedError("what it asks for is no form")
+            raise DeclinedError("its question is not a form")
         query, value = _read_field(name, schema, name in required)
         queries.append(query)
         values[name] = value
@@ -111,7 +111,7 @@ def _read_field(name: str, schema: Mapping[str, Any], is_required: bool) -> tupl
         "number": (partial(_check_number, schema, float), float),
     }
     if stated not in checks:
-        raise DeclinedError(f"its field `{_line(name)}` is of a kind that nobody can be asked for")
+        raise DeclinedError(f"its field `{_line(name)}` has a type that Bub cannot ask for")
     check, value = checks[stated]
     kind: Kind = "text"
     return Query(name, kind, shown, usual, check=check, hint=_hint(usual)), value
@@ -135,7 +135,7 @@ def _read_choices(schema: Any) -> list[Choice]:
     if not isinstance(values, list):
         return []
     if len(values) > _MOST_CHOICES or not all(isinstance(value, str) and value for value in values):
-        raise DeclinedError(f"it lets choose among more than {_MOST_CHOICES} things, or among what is no string")
+        raise DeclinedError(f"its question has more than {_MOST_CHOICES} choices, or a choice that is no text")
     shown = names if isinstance(names, list) and len(names) == len(values) else values
     return [Choice(value, _line(title) or _line(value)) for value, title in zip(values, shown, strict=True)]
 

@@ -83,15 +83,17 @@ def offer(spec: ServerSpec, described: Iterable[Described], call: Call, flaws: I
     problems = list(flaws)[:_MOST_TOLD]
     for number, one in enumerate(described):
         if number == MOST_TOOLS:
-            problems.append(f"it has more than {MOST_TOOLS} tools: only the first ones are offered")
+            problems.append(f"it has more than {MOST_TOOLS} tools: Bub offers only the first ones")
             break
         shown = repr(one.name[:_LONGEST_NAME])
         short = safe_name(one.name)
         if not short:
-            problems.append(f"its tool {shown} is not offered: its name has no letter")
+            problems.append(f"Bub does not offer its tool {shown}: the name has no letter")
             continue
         if short in owners:
-            problems.append(f"its tools {owners[short]} and {shown} are both `{short}` here: neither is offered")
+            problems.append(
+                f"its tools {owners[short]} and {shown} would both be `{short}` here, so Bub offers neither"
+            )
             tools.pop(f"{SERVED}{spec.name}.{short}", None)
             facts.pop(short, None)
             continue
@@ -124,16 +126,14 @@ def find_flaw(tool: Any) -> str:
     if not isinstance(tool, Mapping) or not isinstance(name, str):
         return "something in its list is no tool"
     said = tool.get("description")
-    flaw = (
-        "what it says of itself is no text" if not isinstance(said, str | None) else _find_flaw(tool.get("inputSchema"))
-    )
-    return f"its tool {name[:_LONGEST_NAME]!r} is not offered: {flaw}" if flaw else ""
+    flaw = "its description is no text" if not isinstance(said, str | None) else _find_flaw(tool.get("inputSchema"))
+    return f"Bub does not offer its tool {name[:_LONGEST_NAME]!r}: {flaw}" if flaw else ""
 
 
 def _find_flaw(schema: Any) -> str:
     """Say why a schema cannot be shown to a model; "" if it can."""
     if not isinstance(schema, Mapping) or schema.get("type") != "object":
-        return "what it takes is no object"
+        return "its arguments are no JSON object"
     try:
         if len(json.dumps(schema)) > LONGEST_SCHEMA:
             return f"its schema has more than {LONGEST_SCHEMA:,} characters"
@@ -161,7 +161,7 @@ def _flaws(schema: Any, whole: Mapping[str, Any], depth: int) -> Iterable[str]:
     if not all(
         one in _TYPES for one in ([stated] if isinstance(stated, str) else stated if isinstance(stated, list) else [0])
     ):
-        yield "its schema names a type that there is not"
+        yield "its schema names an unknown type"
     required = schema.get("required", [])
     if not (isinstance(required, list) and all(isinstance(one, str) for one in required)):
         yield "its schema is no JSON Schema"

@@ -73,9 +73,9 @@ async def find_beside(client: Client) -> Beside:
             except MCPError:
                 continue  # it has none of them, as servers say that
             except (ValueError, RuntimeError):
-                problems.append(f"its {what} are not offered: their list is not as the protocol wants it")
+                problems.append(f"Bub does not offer its {what}: their list breaks the protocol")
         if scope.cancelled_caught:
-            problems.append(f"its {what} are not offered: it did not list them within {PATIENCE:g} s")
+            problems.append(f"Bub does not offer its {what}: it did not list them within {PATIENCE:g} s")
     return Beside(has["resources"], has["prompts"], tuple(problems))
 
 

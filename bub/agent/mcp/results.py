@@ -38,7 +38,7 @@ def as_result(answer: CallToolResult) -> ToolResult:
     if not answer.content and answer.structured_content is not None:
         text = msgspec.json.encode(answer.structured_content, enc_hook=str).decode()[:LONGEST_TEXT]
     if answer.is_error:
-        raise ToolError(text or "it failed, and says nothing of why")
+        raise ToolError(text or "it failed, and gives no reason")
     return ToolResult(text or "done", result.media)
 
 

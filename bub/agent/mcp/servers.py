@@ -125,7 +125,7 @@ def _leave_out_drifted(
     drifts = compare_server(server, served.lock.server(server, profile), facts)
     for drift in drifts:
         tools.pop(f"{SERVED}{server}.{drift.tool}", None)
-    return [f"not as it was locked, and not offered: {drift.line}" for drift in drifts]
+    return [f"it differs from the lock, so Bub does not offer this: {drift.line}" for drift in drifts]
 
 
 @asynccontextmanager

@@ -232,7 +232,7 @@ def _unknown_provider(wanted: str, name: str) -> ModelError:
     if name == LOCAL:
         return config_error(
             name,
-            f"nobody answers for `model: {wanted}`",
+            f"no plugin answers for `model: {wanted}`",
             "list the plugin `local_model` in the profile, and run `bub local install`",
         )
     if name == CUSTOM and ":" not in wanted:

@@ -127,7 +127,7 @@ def _explain_status(endpoint: Endpoint, status: int, said: Said, retry_after: fl
         return AttemptError(fault(endpoint, "request", f"wants to be paid ({status}){words}", do))
     if status == 429:
         wait = f"; it asks to wait {retry_after:.0f} s" if retry_after else ""
-        what = f"is asked too often (429){wait}{words}"
+        what = f"got too many requests (429){wait}{words}"
         error = fault(endpoint, "rate_limited", what, "wait a little, or choose another model with `model:`")
         return AttemptError(error, again=True, retry_after=retry_after)
     if status in (408, 425) or status >= 500:
@@ -137,7 +137,7 @@ def _explain_status(endpoint: Endpoint, status: int, said: Said, retry_after: fl
         do = f"set `providers.{name}.api_base` to the address it moved to"
         return AttemptError(fault(endpoint, "request", f"has moved ({status})", do))
     if status == 413:  # one request alone is over what a minute allows: waiting does not help
-        what = f"is asked for too much at once (413){words}"
+        what = f"got a request that is too large (413){words}"
         do = "shorten the conversation, or choose another model with `model:`"
         return AttemptError(fault(endpoint, "rate_limited", what, do))
     do = "check the settings of the model, or choose another with `model:`"
@@ -187,7 +187,7 @@ def unreachable(endpoint: Endpoint, error: httpx.TransportError) -> AttemptError
 def impossible_address(endpoint: Endpoint) -> AttemptError:
     """The address is written as a URL is, but nothing can have it."""
     do = f"correct `providers.{endpoint.provider}.api_base` or BUB_API_BASE, and the proxy if the environment names one"
-    error = fault(endpoint, "config", "has an address that cannot be", do)
+    error = fault(endpoint, "config", "has an address that is no address", do)
     return AttemptError(error)
 
 

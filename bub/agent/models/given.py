@@ -40,9 +40,7 @@ def check_headers(provider: str, headers: Mapping[str, str]) -> dict[str, str]:
         lower, value = name.lower(), value.strip()
         where = f"`providers.{provider}.headers`"
         if not re.fullmatch(r"[a-z0-9!#$%&'*+.^_`|~-]+", lower) or lower in _OF_THE_CONNECTION:
-            raise config_error(
-                provider, f"a name in {where} is none that a request can be given", "write it as `X-Name`"
-            )
+            raise config_error(provider, f"a name in {where} cannot be the name of a header", "write it as `X-Name`")
         if not all(" " <= character <= "~" for character in value):
             raise config_error(
                 provider,
@@ -73,7 +71,7 @@ def check_base(provider: str, base: str, ends: Iterable[str]) -> tuple[str, str]
     if parts.fragment:
         raise config_error(provider, f"{where} has a `#` part", "write it as `https://host/v1`")
     if not _is_host(parts.hostname or ""):
-        raise config_error(provider, f"{where} names a host that cannot be", "write it as `https://host/v1`")
+        raise config_error(provider, f"{where} names an impossible host", "write it as `https://host/v1`")
     path = parts.path.rstrip("/")
     for end in ends:
         path = path.removesuffix(end)

@@ -96,7 +96,7 @@ class Prefixes:
             hook=hook,
             at=where,
             session=session_id,
-            help="what a plugin changes of earlier messages is read again, uncached; put what changes at the end",
+            help="a plugin changed text that the provider had in its cache; put text that changes at the end",
         )
 
 

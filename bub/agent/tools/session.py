@@ -116,7 +116,7 @@ async def reasoning(
         return usual if chosen is None else f"{chosen} (the settings say: {usual})"
     if level == "default":
         await set_session_setting(context.tape, "reasoning", None)
-        return f"how much the model thinks is as in the settings again: {usual}"
+        return f"the model thinks as much as the settings say again: {usual}"
     try:
         wanted = read_reasoning(level)
     except ValueError as error:
@@ -164,7 +164,7 @@ async def sessions(
 ) -> str:
     """List the conversations of this workspace: when, how many turns, how each began, and how to continue it."""
     if not context.from_person:
-        raise ToolError("only who sits at the machine may see what was said in other sessions", kind="denied")
+        raise ToolError("only a person at the machine may read other sessions", kind="denied")
     store = framework.get_tape_store()
     found = await conversations(store, framework.workspace, most=most) if store is not None else []
     if not found:

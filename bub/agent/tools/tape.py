@@ -100,7 +100,7 @@ async def reset(archive: Annotated[bool, "keep a copy of what is forgotten"] = T
     if not held.now:
         return said
     await SessionMarks(tape).add(held.now)
-    return f"{said}. Calls that reach outside go on asking: only who may say yes to calls can end that"
+    return f"{said}. Bub still asks before calls that reach outside: only a person who may allow calls can end that"
 
 
 @tool(name="spill.read", read_only=True, reaches=None)
@@ -119,7 +119,7 @@ async def spill_read(
 
 def _tape(context: ToolContext) -> Tape:
     if context.tape is None:
-        raise ToolError("this session has no tape", help="what is said in it is not kept")
+        raise ToolError("this session has no tape", help="Bub keeps nothing of it")
     return context.tape
 
 

@@ -234,7 +234,7 @@ async def _read_body(response: httpx.Response, url: httpx.URL, longest: int) -> 
 
     packed = response.headers.get("content-encoding", "identity").strip().lower()
     if packed not in ("identity", "gzip", "x-gzip", ""):
-        raise ToolError(f"{url.host} packed the page in a way it was not asked for ({packed[:40]})")
+        raise ToolError(f"{url.host} packed the page in a way that Bub does not read ({packed[:40]})")
     unpacker = zlib.decompressobj(wbits=31) if "gzip" in packed else None
     data = bytearray()
     parts = response.aiter_raw()

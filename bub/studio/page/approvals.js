@@ -122,7 +122,7 @@ export function card(row, answered) {
     }
 
     put(node, h("header", null, h("h2", null, row.asker ? [visible(row.asker), " asks"] : h("code", null, visible(row.tool))), h("span", { class: "faint" }, until)),
-      row.again && h("p", { class: "warn-text" }, "⚠ It was called before Bub ended, and nobody knows whether that took effect."),
+      row.again && h("p", { class: "warn-text" }, "⚠ Bub called it before the process ended, and nobody knows whether that call took effect."),
       row.why && !String(row.arguments).includes(row.why) && h("p", { class: "warn-text" }, "⚠ ", visible(row.why)),
       row.text && !row.form && h("p", { class: "words faint" }, firstLine(row.text).split("`").map((piece, index) => (index % 2 ? h("code", null, visible(piece)) : visible(piece)))), formOf(row.form),
       scrolls("Arguments", { class: "arguments" }, pairs), more,

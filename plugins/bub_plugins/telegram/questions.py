@@ -185,7 +185,7 @@ def _describe(question: ShownQuestion) -> str:
             f"… All {len(question.text):,} characters are in {question.id}.txt above: a yes is for all of them."
         )
     if question.is_again:
-        lines.append("\nThe process ended when it was called before, and whether that took effect is not known.")
+        lines.append("\nBub called it before the process ended, and nobody knows whether that call took effect.")
     return "\n".join(lines)
 
 

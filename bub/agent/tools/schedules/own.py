@@ -27,7 +27,7 @@ async def add(
     cron: Annotated[str, "Minute, hour, day of month, month, day of week, such as `0 8 * * 1-5`."],
     message: Annotated[str, "The message that you get then. Put all into it that you need to know."],
     timezone: Annotated[str, "The person's time zone, such as `Europe/Berlin`."] = "UTC",
-    once: Annotated[bool, "Whether it is over when it has fired once, as a reminder is."] = False,
+    once: Annotated[bool, "Whether it ends after it has fired once, as a reminder does."] = False,
 ) -> str:
     """Send yourself a message at later times. You get it in this chat, and your answer goes to this chat."""
     schedules = _schedules()
