@@ -823,7 +823,7 @@ async def test_a_turn_that_the_end_of_the_process_interrupted_three_times_is_set
         await manager.settled()
     (sorry,) = line.sent
     assert (sorry.kind, sorry.answers) == ("error", "m9")
-    assert sorry.content.startswith("The answer to this was interrupted several times")
+    assert sorry.content.startswith("Bub was interrupted several times")
     await mailbox.open()
     assert await mailbox.waiting() == []
     await mailbox.close()

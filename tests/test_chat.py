@@ -496,7 +496,7 @@ def test_a_file_is_named_with_an_at_sign_and_completed_with_tab(seated: tuple[Ro
     chat.see('> what is @"pictures/a b.png"')
     chat.say(r", \@cat, @no/x?")
     chat.see("attached pictures/a b.png (image/png)")
-    chat.see("there is no file no/x: it is sent as text")
+    chat.see("there is no file no/x, so Bub sends it as text")
     chat.see('You said: what is @"pictures/a b.png", @cat, @no/x? +pictures/a b.png')
 
 

@@ -58,12 +58,12 @@ def test_a_question_is_answered_by_one_key_and_for_this_session_is_for_the_same_
     with room.sit() as chat:
         chat.see_prompt()
         chat.say("work")
-        chat.see("bash is to be called with\n  command: echo one\n")
+        chat.see("The agent wants to call bash with\n  command: echo one\n")
         chat.see("Allow bash?  [y]es  [n]o  [s]ession")
         chat.type("s")
         chat.see("command: echo two")
         assert re.search(r"● bash echo one · \d\.\d s\n● bash echo one · \d\.\d s\n", chat.text)
-        assert chat.text.count("is to be called with") == 2
+        assert chat.text.count("The agent wants to call") == 2
         chat.see(lambda text: text.count("[s]ession") == 1)  # the first question is gone
         chat.type("y")
         chat.see("Done.")
@@ -96,7 +96,7 @@ def test_always_shows_what_it_changes_in_the_file_before_that_is_written(room: R
         chat.type("n")
         chat.see("Over.")
         assert "● bash echo one ·" in chat.text
-        assert chat.text.count("is to be called with") == 1
+        assert chat.text.count("The agent wants to call") == 1
 
 
 POLL = """
@@ -183,7 +183,7 @@ def test_a_yes_for_this_session_ends_with_a_reset(seated: tuple[Room, Sitting]) 
             chat.see("[s]ession")
             chat.type(key)
         chat.see(f"Done {number}.")
-    assert chat.text.count("is to be called with") == 2
+    assert chat.text.count("The agent wants to call") == 2
     assert chat.text.count("error: the person said no") == 1
 
 
@@ -282,7 +282,7 @@ def test_the_question_about_an_edit_shows_what_changes(room: Room) -> None:
         chat.say("work")
         chat.see("[s]ession")
         assert chat.text.split("> work\n\n")[1].splitlines()[:7] == [
-            "fs.edit is to be called with",
+            "The agent wants to call fs.edit with",
             "  path: a.py",
             "    def two():",
             "  -     return 1",

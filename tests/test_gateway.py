@@ -489,7 +489,7 @@ def test_T30_a_failure_is_a_sentence_and_an_id_and_the_log_has_the_rest_as_JSON(
         running.say(json.dumps([refusal(OPENAI.error("x", f"no such key: {KEY}"), 401)]))
         running.reply(1)
         [[kind, text]] = running.replies
-        found = re.fullmatch(r"The model is not set up rightly\. \(error (\w+)\)", text)
+        found = re.fullmatch(r"The model is not set up correctly\. \(error (\w+)\)", text)
         assert kind == "error"
         assert found is not None
         assert running.end() == 0

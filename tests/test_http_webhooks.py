@@ -557,7 +557,7 @@ async def test_a_message_whose_webhook_is_gone_is_set_aside(workshop: Workshop) 
     await mailbox.close()
     async with served(workshop, mailbox=mailbox, run_model=lambda: pytest.fail("it was asked")) as door:
         await door.manager.settled()
-    assert set_aside(workshop) == ["who wrote it may not any more"] * 2
+    assert set_aside(workshop) == ["its writer may not write here any more"] * 2
 
 
 async def test_a_stream_whose_webhook_is_removed_while_its_message_waits_ends(workshop: Workshop) -> None:
@@ -590,7 +590,7 @@ async def test_a_stream_whose_webhook_is_removed_while_its_message_waits_ends(wo
         (True, True),
         (False, True),
     ]
-    assert set_aside(workshop)[0] == "who wrote it may not any more"
+    assert set_aside(workshop)[0] == "its writer may not write here any more"
 
 
 @pytest.mark.parametrize(

@@ -228,7 +228,7 @@ async def test_a_message_that_kills_the_process_above_the_session_is_set_aside_a
     assert next(deaths) == 4
     (sorry,) = line.sent
     assert (sorry.kind, sorry.answers) == ("error", "m9")
-    assert sorry.content.startswith("The answer to this was interrupted several times")
+    assert sorry.content.startswith("Bub was interrupted several times")
 
 
 async def test_a_message_that_waits_for_its_session_is_not_to_blame_for_the_end_of_the_process(

@@ -641,7 +641,7 @@ async def test_a_file_that_cannot_be_used_is_told(path: Path, tmp_path: Path) ->
     with closing(sqlite3.connect(newer)) as db:
         db.execute("pragma user_version = 99")
     for file, remedy in (
-        (text, "move the file away"), (newer, "update Bub"), (nowhere, "see that the folder"), (tmp_path, "see that")
+        (text, "move the file away"), (newer, "update Bub"), (nowhere, "make the folder"), (tmp_path, "see that")
     ):  # fmt: skip
         with pytest.raises(MailboxError) as caught:
             await Mailbox(file, ROOT).open()

@@ -456,7 +456,7 @@ async def test_a_firing_whose_profile_is_gone_is_set_aside_and_runs_in_no_other(
         await trio.sleep(5)
     assert line.said == []
     (entry,) = mailbox._store.alone(mailbox._store.list_entries)  # as `bub inbox` reads them
-    assert entry.reason == "its schedule may not any more"
+    assert entry.reason == "its schedule may not fire here any more"
 
 
 async def test_a_channel_that_lets_nobody_in_lets_schedules_of_the_file_in(workshop: Workshop) -> None:
@@ -517,7 +517,7 @@ profiles: {default: {plugins: [office], tools: {allow: ["*"]}}}
         await line.say(",poll", chat_id="7")
         await trio.sleep(3)
     assert [answer.content for answer in came] == [None, {}]
-    assert came[0].words == "a schedule has led to this, and nobody who wrote a message"
+    assert came[0].words == "a schedule began this turn, not a person"
 
 
 def test_what_the_file_says_marks_no_conversation_and_what_the_agent_says_does() -> None:

@@ -201,7 +201,7 @@ def test_a_reload_is_seen_with_its_findings_and_takes_away_what_was_asked(runnin
         assert browser.get("health")["reloads"][0]["outcome"] == "ok"
     said = browser.post(f"approvals/{asked['id']}", yes=True)
     assert not said["counts"]
-    assert "has changed since it was asked" in said["words"]
+    assert "has changed since Bub asked" in said["words"]
     file.write_text(PIPELINE)
     running.send(signal.SIGHUP)
 

@@ -108,7 +108,7 @@ async def test_a_stale_click_is_refused_with_words_and_nothing_runs(office: Offi
         office.write(ask='"work.*", "fs.*"')
         await trio.to_thread.run_sync(manager._framework.reload)  # type: ignore[attr-defined]
         office.press(question, yes=True, user=ADA)
-        assert "has changed since it was asked" in await office.told()
+        assert "has changed since Bub asked" in await office.told()
         await manager.settled()
         office.press(question, yes=True, user=ADA)
         assert "no question q1 any more" in await office.told(2)

@@ -107,7 +107,7 @@ class HttpChannel(Channel):
         """Serve until cancelled. When everything is to end, no request is taken any more."""
         self._is_ending = False
         if type(self).read is HttpChannel.read:  # said at the start, and not to the first who asks
-            problem = f"the channel `{self.name}` has no `read`, which says what a request means"
+            problem = f"the channel `{self.name}` has no `read`, which makes a message of a request"
             raise BubError(problem, help="give its class one that returns a message")
         server = HttpServer(self.name, self._handle, Limits(self.most_connections, self.patience))
         async with trio.open_nursery() as tasks:
@@ -153,7 +153,7 @@ class HttpChannel(Channel):
             raise HttpError(405, f"only {' and '.join(self.methods)}", allow=", ".join(self.methods))
         origin = head.headers.get("origin")
         if origin is not None and origin not in self.origins:
-            raise HttpError(403, "pages of other sites may not ask")
+            raise HttpError(403, "pages of other sites may not send requests here")
         came = await self._own(self.read, await exchange.read(self.most_bytes))
         if came is None:
             return Response(204)
@@ -195,7 +195,7 @@ class HttpChannel(Channel):
                 return await self._hand_over(message) is not False
         except (BubError, trio.TooSlowError) as error:
             log_warning(f"{self.name}.not_kept", error=error)
-            raise HttpError(503, "this cannot be kept now: try again later", retry_after="10") from None
+            raise HttpError(503, "Bub cannot keep this message now: try again later", retry_after="10") from None
 
     async def _wait(self, asker: _Asker, message: ChannelMessage, exchange: Exchange) -> None:
         """Wait for the answer as long as there is time for it, and somebody is there to read it."""

@@ -52,8 +52,8 @@ class ListenAddress(NamedTuple):
             raise UsageError(f"`{host}` is not an IP address to listen on", help="write it as 127.0.0.1:9464")
         if not beyond and (address is None or not address.is_loopback):
             raise UsageError(
-                f"`{text}` is not an address of this machine alone, and nobody is asked for a password",
-                help=f"listen at 127.0.0.1:{port}, and put a proxy in front that other machines may ask",
+                f"other machines may reach `{text}`, and Bub asks them for no password",
+                help=f"listen at 127.0.0.1:{port}, and put a proxy in front, which other machines may reach",
             )
         return cls(host, int(port))
 
@@ -127,7 +127,7 @@ def _text_of(whole: Any, name: str) -> str:
     for key in name.split("."):
         found = found.get(key) if isinstance(found, dict) else None
     if isinstance(found, bool) or not isinstance(found, str | int):
-        raise HttpError(400, f"`{name}` has to be there, and a text")
+        raise HttpError(400, f"`{name}` is missing, or is not a text")
     return str(found)
 
 
@@ -207,7 +207,7 @@ class Exchange:
             await self._send(*parts, h11.EndOfMessage())
             await self._stream.send_eof()
             return
-        raise trio.BrokenResourceError("the answer was not read in time")
+        raise trio.BrokenResourceError("the client did not read the answer in time")
 
     async def end(self) -> None:
         """Throw away for a moment what was not read, so that the answer reaches who is still sending."""

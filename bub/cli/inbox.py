@@ -144,8 +144,8 @@ def _answer(inbox: Inbox, question: AskedQuestion, *, is_yes: bool) -> None:
 def _describe_question(question: AskedQuestion, width: int) -> list[Line]:
     where = printable(f"{question.channel}:{question.chat_id}")
     tool = printable(question.approval.tool)
-    again = ", again: the process ended during it" if question.approval.again else ""
-    what = f"{tool} is to be called{again} with"
+    again = " again (the process ended during the first call)" if question.approval.again else ""
+    what = f"the agent wants to call {tool}{again} with"
     if question.approval.asker:
         what = f"while {tool} runs"
     head = f"  {where}  {_age_of(question.at)}  {what}"

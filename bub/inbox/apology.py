@@ -15,8 +15,8 @@ from bub.errors import BubError, ModelError, NoAnswerError
 from bub.streaming import StreamEvent
 
 _SENTENCES = {
-    "config": "The model is not set up rightly.",
-    "refused_key": "The model is not set up rightly.",
+    "config": "The model is not set up correctly.",
+    "refused_key": "The model is not set up correctly.",
     "unreachable": "The model cannot be reached at the moment.",
     "rate_limited": "The model has too much to do at the moment. Try again in a while.",
     "server": "The model has trouble at the moment. Try again in a while.",
@@ -25,7 +25,7 @@ _SENTENCES = {
     "context_overflow": "This conversation has become too long for the model.",
 }
 
-INTERRUPTED = "The answer to this was interrupted several times, and is not tried again."
+INTERRUPTED = "Bub was interrupted several times while it answered this, and does not try again."
 _NO_MODEL = "There is no model that could answer."
 _TOO_LONG = "It took too long."
 _OTHERWISE = "Something went wrong while answering."

@@ -36,7 +36,7 @@ _CLOSING = 10.0
 
 _AGAIN = Backoff(3.0, longest=60.0)
 
-_CHANGED = "the pipeline file or the tool has changed since it was asked"
+_CHANGED = "the pipeline file or the tool has changed since Bub asked"
 
 
 @dataclass(eq=False, slots=True)
@@ -117,7 +117,7 @@ class Approvals:
     async def _take(self, name: str, is_yes: bool, by: str, may_answer: Callable[[Approval], bool]) -> TakenAnswer:
         kept = await self.store.find_question(name)
         if kept is None:
-            return TakenAnswer(f"There is no question {name} any more: what asked it is over.", True)
+            return TakenAnswer(f"There is no question {name} any more: the call that asked it has ended.", True)
         if kept.state != OPEN or kept.approval.until <= time.time():
             return TakenAnswer(describe_outcome(kept), True)
         if not may_answer(kept.approval):
@@ -251,14 +251,16 @@ class TurnCalls:
         """Have a form filled in by who wrote what the turn answers. What they type is not kept."""
         channel, approval = self._channel, question.approval
         if any(item.firing is not None for item in self._batch.items):
-            raise CannotAskError("a schedule has led to this, and nobody who wrote a message")
+            raise CannotAskError("a schedule began this turn, not a person")
         if channel.fills_forms:
             content = await channel.fill(question, self._batch.message)
             return Answer(content is not None, self._by, content=content)
         if approval is None or not channel.shows_questions:
-            raise CannotAskError(f"the channel `{channel.name}` asks nothing for others")
+            raise CannotAskError(f"the channel `{channel.name}` cannot put the questions of servers to a person")
         if not form.is_yes_or_no:
-            raise CannotAskError(f"the channel `{channel.name}` can only ask for a yes or a no, and this wants more")
+            raise CannotAskError(
+                f"the channel `{channel.name}` can only ask for a yes or a no, but this question needs more"
+            )
         writers = {(writer.channel, writer.id) for writer in self._batch.writers}
         own = tuple(one for one in approval.approvers if one in writers)
         kept = await self._keep(question, structs.replace(approval, approvers=own))

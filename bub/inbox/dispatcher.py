@@ -305,7 +305,11 @@ class Dispatcher:
         """Set messages aside that came in when they were still let in."""
         for item in items:
             log_warning("inbound.not_admitted", channel=item.message.channel, chat=item.message.chat_id)
-            why = "who wrote it may not any more" if item.firing is None else "its schedule may not any more"
+            why = (
+                "its writer may not write here any more"
+                if item.firing is None
+                else "its schedule may not fire here any more"
+            )
             await self._set_aside(item, why, [])
 
     async def _begin(self, batch: Batch) -> None:
@@ -385,7 +389,7 @@ class Dispatcher:
     async def give_up(self, received: Received) -> None:
         """Give up a turn that never ended, since it would begin for ever: its sender reads why, the message is kept."""
         error_id = _new_id()
-        reason = f"its turn was interrupted {received.attempts} times by the end of the process (error {error_id})"
+        reason = f"the process ended {received.attempts} times during its turn (error {error_id})"
         log_warning("turn.given_up", id=error_id, channel=received.message.channel, chat=received.message.chat_id)
         self._counts.failure("interrupted")
         await self._set_aside(received, reason, [apology(received.message, INTERRUPTED, error_id, in_full=False)])

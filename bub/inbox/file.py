@@ -31,7 +31,7 @@ def lock_workspace(path: Path, workspace: str) -> FileIO:
         file = FileIO(open_private(beside), "r+")
     except OSError as error:
         problem = f"{beside} cannot be opened: {explain_os_error(error)}"
-        raise MailboxError(problem, help=remedy_for(beside, "see that the folder is yours to write")) from error
+        raise MailboxError(problem, help=remedy_for(beside, "make the folder writable for yourself")) from error
     try:
         lock_file(file.fileno(), wait=False)
     except OSError as error:

@@ -57,4 +57,4 @@ def _plain(value: Any) -> Any:
     """What JSON has for a value that it does not know by itself."""
     if isinstance(value, os.PathLike):
         return os.fspath(value)
-    raise TypeError(f"a {type(value).__name__} is nothing that JSON knows")
+    raise TypeError(f"JSON has no {type(value).__name__}")

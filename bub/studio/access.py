@@ -71,7 +71,7 @@ class Access:
         """Raise `RefusedRequestError` (421) unless a request names one host, and one that is this page's."""
         if len(hosts) != 1 or hosts[0].lower() not in self._hosts:
             raise RefusedRequestError(
-                421, "this page is not served under that name", help="open the address that Bub has printed"
+                421, "Bub does not serve this page under that name", help="open the address that Bub has printed"
             )
 
     def check_site(self, headers: Mapping[str, str]) -> None:
@@ -79,15 +79,17 @@ class Access:
         site = headers.get("sec-fetch-site", "same-origin")
         origin = headers.get("origin")
         if site not in ("same-origin", "none") or (origin is not None and origin not in self._origins):
-            raise RefusedRequestError(403, "a page of another site may not ask")
+            raise RefusedRequestError(403, "a page of another site may not send requests here")
 
     def check_change(self, headers: Mapping[str, str]) -> None:
         """Raise `RefusedRequestError` (403, 415) unless a script of this page has sent what changes something."""
         self.check_site(headers)
         if headers.get("origin") not in self._origins:
-            raise RefusedRequestError(403, "only this page may ask for that", help="send `Origin` with its address")
+            raise RefusedRequestError(
+                403, "only this page may send this request", help="send `Origin` with its address"
+            )
         if not headers.get(MARK):
-            raise RefusedRequestError(403, "only a script of this page may ask for that", help="send `X-Bub`")
+            raise RefusedRequestError(403, "only a script of this page may send this request", help="send `X-Bub`")
         if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             raise RefusedRequestError(415, "the body has to be JSON", help="send `Content-Type: application/json`")
 

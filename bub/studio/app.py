@@ -241,7 +241,7 @@ async def _explain_404(request: Request, error: Exception) -> Response:
 
 
 async def _explain_405(request: Request, error: Exception) -> Response:
-    return _json(405, {"error": "that is asked in another way", "help": None})
+    return _json(405, {"error": "this address takes no such request", "help": None})
 
 
 def _cookie_of(request: Request, access: Access) -> str | None:

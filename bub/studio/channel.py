@@ -50,12 +50,12 @@ class PageChannel(OwnChannel):
         Raises `UsageError` for a name or a text that cannot be, `BubError` if it cannot be kept.
         """
         if not chat.strip() or not chat.isprintable() or len(chat) > _LONGEST_NAME:
-            raise UsageError(f"a chat has a name of up to {_LONGEST_NAME} characters", help="name it otherwise")
+            raise UsageError(f"a chat has a name of up to {_LONGEST_NAME} characters", help="choose another name")
         if not content.strip() or len(content) > _LONGEST_MESSAGE:
             raise UsageError(f"a message has up to {_LONGEST_MESSAGE:,} characters, and is not empty")
         if self.desk is None:
             raise BubError(
-                "the chat of the page does not run", help=f"a plugin has a channel `{NAME}`, or all is to end"
+                "the chat of the page does not run", help=f"a plugin has a channel `{NAME}`, or Bub is about to end"
             )
         message_id = uuid4().hex
         message = ChannelMessage(

@@ -172,5 +172,5 @@ def _is_open(kept: AskedQuestion) -> bool:
 
 def _describe(name: str, kept: AskedQuestion | None, *, counts: bool = False) -> TakenAnswer:
     if kept is None:
-        return TakenAnswer(f"There is no question {name} any more: what asked it is over.", True)
+        return TakenAnswer(f"There is no question {name} any more: the call that asked it has ended.", True)
     return TakenAnswer(describe_outcome(kept), True, counts)

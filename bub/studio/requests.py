@@ -35,7 +35,7 @@ class Asked(NamedTuple):
         """Return a text that was asked with. Raises `RefusedRequestError` (400) if it is none, or is not there."""
         found = next((each[name] for each in (self.path, self.body, self.query) if name in each), usual)
         if not isinstance(found, str):
-            raise RefusedRequestError(400, f"`{name}` has to be there, and a text")
+            raise RefusedRequestError(400, f"`{name}` is missing, or is not a text")
         return found
 
     def name(self, name: str, usual: str | None = None) -> str:

@@ -217,7 +217,7 @@ def approvals() -> list[dict[str, Any]]:
     short = {"command": f"rm -r build {EVIL}", "timeout": 30, "cwd": ".", "background": False}
     long = {"path": "parser.py", "old": "x" * 50, "new": "line of code\n" * 900}
     return [
-        {"id": "a1", "tool": "bash", "text": "bash is to be called", "arguments": short, "why": "", **common},
+        {"id": "a1", "tool": "bash", "text": "the agent wants to call bash", "arguments": short, "why": "", **common},
         {"id": "a2", "tool": "fs.write", "text": "", "arguments": long, "why": "Strangers wrote part of it.", **common},
     ]
 

@@ -190,7 +190,7 @@ class Terminal(Channel):
                 shown = arguments_of(question)
                 beyond = f" with all {len(shown):,} characters of this" if len(shown) > _AT_A_GLANCE else ""
             look: Look = "edit" if is_edit(question) else "asked"
-            self._surface.show(Printout(look, f"{tool} is to be called with\n{shown}"))
+            self._surface.show(Printout(look, f"The agent wants to call {tool} with\n{shown}"))
             if question.why:
                 self._surface.show(Printout("note", reason_of(question)))
             whose = "" if question.is_typed else ", this once, for what was not typed here"
@@ -211,7 +211,9 @@ class Terminal(Channel):
             rule = await trio.to_thread.run_sync(draft_rule, file, question)
             change = "\n".join(f"  {line[:1]} {escape_invisible(line[1:])}".rstrip() for line in rule.difference)
             self._surface.show(Printout("edit", f"{escape_invisible(rule.own.file)} would change to\n{change}"))
-            self._surface.show(Printout("note", "once it is loaded again, nobody is asked about just this command"))
+            self._surface.show(
+                Printout("note", "once Bub has loaded the file again, it asks nobody about this very command")
+            )
             if await self._surface.ask("Write this?") != "y":
                 return False
             kept = await trio.to_thread.run_sync(rule.write)
@@ -279,7 +281,7 @@ class Terminal(Channel):
         for one in media:
             self._note("note", f"attached {one['name']} ({one['mime_type']})")
         for name in typed.unknown:
-            self._note("note", f"there is no file {name}: it is sent as text")
+            self._note("note", f"there is no file {name}, so Bub sends it as text")
         return media
 
     def _note(self, look: Look, text: str) -> None:

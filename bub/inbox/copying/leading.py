@@ -98,7 +98,7 @@ async def _check(source: Side, target: Side, *, replace: bool) -> None:
         raise HalfCopyError(target.shown, mark)
     if mark is None and not replace and (found := await _describe(target)):
         problem = f"{target.shown} is not empty: it has {found}"
-        raise BubError(problem, help="name another store (or another `prefix`), or give that up with --replace")
+        raise BubError(problem, help="name another store (or another `prefix`), or delete what is there with --replace")
     for tape, name in await _pair_tapes(source, target):
         if not target.tapes.is_own(name):
             await _count_equal(source, target, tape, name)
@@ -167,7 +167,7 @@ async def _count_equal(source: Side, target: Side, tape: str, name: str) -> int 
         return count
     if is_own:
         return None
-    problem = f"other agents use the tape `{name}` of {target.shown}, and it is another than this one's"
+    problem = f"other agents use the tape `{name}` of {target.shown}, and it differs from the tape of this agent"
     raise BubError(problem, help="name another folder to copy to")
 
 
@@ -220,4 +220,4 @@ def _same(source: Side, target: Side) -> BubError:
 
 def _differ(what: str, source: Side, target: Side) -> BubError:
     problem = f"{what} is not the same in {source.shown} and {target.shown}"
-    return BubError(problem, help="something wrote to one of them meanwhile: see that nothing does")
+    return BubError(problem, help="something wrote to one of them meanwhile: stop everything that writes there")

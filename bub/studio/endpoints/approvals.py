@@ -31,7 +31,7 @@ async def answer(studio: Studio, asked: Asked) -> dict[str, Any]:
 
 def _describe(name: str, question: AskedQuestion) -> dict[str, Any]:
     approval = question.approval
-    what = f"while `{approval.tool}` runs" if approval.asker else f"`{approval.tool}` is to be called"
+    what = f"while `{approval.tool}` runs" if approval.asker else f"the agent wants to call `{approval.tool}`"
     return {
         "id": name,
         "tool": approval.tool,

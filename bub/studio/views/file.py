@@ -132,7 +132,7 @@ def load(
     old = _read(path)
     if _digest(old) != digest:
         raise ChangedError(
-            f"{path.name} was changed by somebody else meanwhile", help="load the page's text again, and look at theirs"
+            f"somebody else changed {path.name} meanwhile", help="load the text again, and look at what they wrote"
         )
     shown = _cover(generation.snapshot.document.file, _decode(old), mask)
     if why := _reason(path, has_secrets=shown != _decode(old), may_write=may_write):

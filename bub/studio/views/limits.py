@@ -98,7 +98,7 @@ def _find_declared(old: Iterable[Plan], new: Iterable[Plan]) -> Iterator[Diagnos
         for name, said in declared_plugins(plan).items():
             if _identity(said, plan) != running.get(name, (None, False)) and name not in told:
                 told.add(name)
-                what = "comes from a file" if said.path is not None else "is declared in a way"
+                what = "has a `path`" if said.path is not None else "has a `runtime`"
                 yield _forbid(f"plugin `{name}` {what} that is not loaded", said.place or Place(plan.document.file))
 
 

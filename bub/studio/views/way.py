@@ -142,7 +142,7 @@ class _Walk:
         if has_arrived and name == "session":
             return self._session, ""
         if has_arrived and name == SESSION:
-            return self._session_id, "" if self._is_found else "a plugin may say another session"
+            return self._session_id, "" if self._is_found else "a plugin may choose another session"
         if each is not None:
             return None, f"that is one of {each}"
         maker = self._changed.get(step.message)

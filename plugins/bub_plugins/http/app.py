@@ -29,7 +29,7 @@ async def _tell_refusal(request: Request, error: Exception) -> Response:
 
 async def _tell_unknown(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    words = {404: "there is nothing here", 405: "this is asked in another way"}
+    words = {404: "there is nothing here", 405: "this address takes no such request"}
     headers = {name: value for name, value in (error.headers or {}).items() if name.lower() == "allow"}
     return refusal_response(Refusal(error.status_code, words.get(error.status_code, "this cannot be asked"), **headers))
 

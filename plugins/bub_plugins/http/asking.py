@@ -101,7 +101,7 @@ class Askers:
                 return await self._hand_over(message) is not False
         except (BubError, trio.TooSlowError) as error:
             log_warning(f"{self._name}.not_kept", error=error)
-            raise Refusal.later(503, "this cannot be kept now", 10) from None
+            raise Refusal.later(503, "Bub cannot keep this message now", 10) from None
 
     @asynccontextmanager
     async def asking(self, message: ChannelMessage) -> AsyncIterator[Asker]:

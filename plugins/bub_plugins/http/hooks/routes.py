@@ -25,7 +25,7 @@ def webhook_routes(door: Door, seen: Seen) -> list[BaseRoute]:
         if hook is None:
             raise Refusal(404, "there is nothing here")
         if "origin" in request.headers:
-            raise Refusal(403, "pages may not ask a webhook")
+            raise Refusal(403, "pages may not send requests to a webhook")
         message = await read_message(request, door, seen, name, hook)
         if message is None:
             return Response(status_code=204)
