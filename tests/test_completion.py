@@ -240,7 +240,7 @@ def test_help_is_what_the_option_prints(here: Path, words: list[str]) -> None:
         (["rum"], "there is no command `rum` (did you mean `run`?)"),
         (["tape", "shwo"], "there is no command `bub tape shwo` (did you mean `show`?)"),
         (["tape", "qqqqqq"], "there is no command `bub tape qqqqqq` (see `bub help tape`)"),
-        (["run", "fast"], "`bub run` has no commands of its own (say `bub help run`)"),
+        (["run", "fast"], "`bub run` has no commands of its own (type `bub help run`)"),
     ],
 )
 def test_help_for_what_there_is_not_suggests_what_is_near(here: Path, words: list[str], said: str) -> None:

@@ -175,7 +175,7 @@ def test_a_change_that_would_break_the_file_is_refused_with_the_findings(
 ) -> None:
     done = config("set", *arguments)
     assert done.code == 1
-    assert "nothing is changed, since this would be wrong in pipelines.yaml:" in done.err
+    assert "Bub changes nothing, because pipelines.yaml would get errors:" in done.err
     assert f"error[{code}]" in done.err
     assert file.read_text(encoding="utf-8") == FILE
 

@@ -182,7 +182,7 @@ def test_what_is_dropped_is_gone(box: Box, run: Run) -> None:
 
 def test_without_a_person_nothing_is_dropped_unasked(box: Box, run: Run) -> None:
     _, err = run("drop", "--all", code=2)
-    assert err == "bub: nobody can be asked whether to drop 1 message and 1 reply (say --yes)\n"
+    assert err == "bub: there is no terminal to ask whether to drop 1 message and 1 reply (say --yes)\n"
     assert len(json.loads(run("list", "--json")[0])) == 2
 
 

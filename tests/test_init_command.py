@@ -159,4 +159,4 @@ def test_the_file_has_the_usual_mode_since_it_is_shared(folder: Path) -> None:
 def test_config_is_no_way_to_say_where(folder: Path) -> None:
     done = bub(folder, "init", "--config", "x.yaml")
     assert done.returncode == 2
-    assert "say `bub init FILE`" in done.stderr
+    assert "type `bub init FILE`" in done.stderr

@@ -92,7 +92,7 @@ def test_the_settings_of_installed_and_of_shipped_plugins_are_in_it(bub: Bub) ->
 def test_a_schema_that_cannot_be_used_is_told_and_the_rest_is_printed(bub: Bub) -> None:
     done = bub("schema")
     assert done.stderr == (
-        "bub: the settings of plugin `storm` are left open: bub_storm 1.2 brings settings.schema.json, "
+        "bub: the schema does not check the settings of plugin `storm`: bub_storm 1.2 brings settings.schema.json, "
         "which cannot be read: it is not JSON\n"
     )
     assert "storm" not in json.loads(done.stdout)["$defs"]["settings"]["properties"]

@@ -83,7 +83,7 @@ def test_a_gateway_is_installed_runs_and_is_removed(desk: Desk) -> None:
     assert '"gateway" "--log-format" "json"' in unit.read_text()
     shown = desk.gateway("--install", "--roles", "channels", BUB_GATEWAY_STORE="redis://127.0.0.1:1/0")
     assert '"gateway" "--roles" "channels"' in shown.stdout
-    assert "nobody can be asked" in shown.stderr
+    assert "there is no terminal to ask" in shown.stderr
 
     again = desk.gateway("--install", "--yes")
     assert again.returncode == 0, again.stderr

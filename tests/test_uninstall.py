@@ -172,7 +172,7 @@ def test_if_nobody_can_be_asked_nothing_is_removed(home: Path, tmp_path: Path) -
     before = left(home)
     done = bub(tmp_path, "uninstall")
     assert done.returncode == 2
-    assert done.stderr == f"bub: nobody can be asked whether to remove {len(PATHS)} files (say --yes)\n"
+    assert done.stderr == f"bub: there is no terminal to ask whether to remove {len(PATHS)} files (say --yes)\n"
     assert left(home) == before
 
 

@@ -149,7 +149,7 @@ def path(ctx: typer.Context) -> None:
         return
     found = find_pipeline(options.config, workspace_of(options), os.environ)
     if found.path is None:
-        _say(f"there is no file of yours, so the shipped default is used; `bub config set` makes {_home_file()}")
+        _say(f"there is no file of yours, so Bub uses the shipped default; `bub config set` makes {_home_file()}")
         print(f"{SHIPPED}default")
         return
     if options.config is not None:
@@ -287,7 +287,7 @@ def _check(own: OwnFile, text: str) -> None:
     try:
         check_change(own, text)
     except PipelineError as error:
-        _say(f"nothing is changed, since this would be wrong in {own.file}:")
+        _say(f"Bub changes nothing, because {own.file} would get errors:")
         raise ShownPipelineError(error, {own.file: text}) from None
 
 

@@ -36,7 +36,9 @@ def explain(
     ] = None,
     flow: Annotated[
         str | None,
-        typer.Option("--flow", metavar="PROFILE", help="Show what strangers can get at in a profile, and what asks."),
+        typer.Option(
+            "--flow", metavar="PROFILE", help="Show what strangers can reach in a profile, and what asks a person."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object.")] = False,
 ) -> None:
@@ -77,7 +79,7 @@ def explain(
     width = page_width()
     show(page(facts, width))
     if missing:
-        show([EMPTY, *indent_text(f"Who implements what is not shown: {missing}.", width, 0)])
+        show([EMPTY, *indent_text(f"Bub cannot show who implements what: {missing}.", width, 0)])
 
 
 def _show_flow(facts: FlowFacts, errors: int, as_json: bool) -> None:

@@ -56,13 +56,13 @@ def gateway(
     ] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Reload the pipeline file whenever it changes.")] = False,
     roles: Annotated[
-        Roles, typer.Option(help="Of several gateways on one store: answer messages, run channels, or both.")
+        Roles, typer.Option(help="With several gateways on one store: answer messages, run channels, or both.")
     ] = "all",
     log_format: Annotated[Form, typer.Option(help="How the lines of the log look on standard error.")] = "text",
     install: Annotated[
         bool, typer.Option("--install", help="Let systemd or launchd run it for this folder, from now on.")
     ] = False,
-    uninstall: Annotated[bool, typer.Option("--uninstall", help="Stop that, and remove it.")] = False,
+    uninstall: Annotated[bool, typer.Option("--uninstall", help="Stop this service, and remove it.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask, with --install and --uninstall.")] = False,
 ) -> int:
     """Run every channel that is set up, and answer what comes in.
@@ -72,7 +72,7 @@ def gateway(
     if ctx.invoked_subcommand is not None:
         return 0
     if install and uninstall:
-        raise UsageError("--install and --uninstall contradict each other", help="say one of them")
+        raise UsageError("--install and --uninstall contradict each other", help="use one of them")
     if yes and not (install or uninstall):
         raise UsageError("--yes is for --install and --uninstall", help="take it out")
     if uninstall:

@@ -28,7 +28,7 @@ def _open(above: Any, name: str) -> Any:
     """Return the context of a command below another one, in which nothing is run; `UsageError` if there is none."""
     group = above.command
     if not isinstance(group, TyperGroup):
-        raise UsageError(f"`{above.command_path}` has no commands of its own", help=f"say `bub help {_words(above)}`")
+        raise UsageError(f"`{above.command_path}` has no commands of its own", help=f"type `bub help {_words(above)}`")
     if above.parent is None:  # where plugins bring commands
         _, found, _ = group.resolve_command(above, [name])
     else:

@@ -30,7 +30,7 @@ app = typer.Typer(
 )
 
 _IDS = typer.Argument(metavar="[ID]...", help="Which ones, such as m12 or r7.")
-_EVERY = typer.Option("--all", help="All that were set aside.")
+_EVERY = typer.Option("--all", help="All messages and replies that were set aside.")
 _MOST_NAMED = 12
 _MOST_WORDS = 60
 _UNITS = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
@@ -44,7 +44,9 @@ def inbox() -> None:
 @app.command("list")
 def list_them(
     ctx: typer.Context,
-    everything: Annotated[bool, typer.Option("--all", help="Also what waits for its turn or its delivery.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also messages that wait for a turn, and replies that wait for delivery.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a program.")] = False,
 ) -> None:
     """Show questions that wait for an answer (q1 …), then what was set aside and why: messages (m1 …), replies (r1 …).
@@ -71,7 +73,9 @@ def approve(ctx: typer.Context, name: Annotated[str, typer.Argument(metavar="ID"
     """Say yes to one call of a tool. Wants a terminal that you opened yourself, and shows the call before it counts."""
     require_person()
     if not can_ask():
-        raise UsageError("a yes wants a terminal, since a person has to see what it is for", help="run it in one")
+        raise UsageError(
+            "a yes needs a terminal, because a person has to see what they allow", help="run the command in a terminal"
+        )
     with open_inbox(options_of(ctx)) as inbox:
         question = inbox.alone(lambda: _find_question(inbox, name))
         for line in _describe_question(question, page_width()):
@@ -116,7 +120,9 @@ def drop(
             return
         if not yes:
             if not can_ask():
-                raise UsageError(f"nobody can be asked whether to drop {_count_in_words(doomed)}", help="say --yes")
+                raise UsageError(
+                    f"there is no terminal to ask whether to drop {_count_in_words(doomed)}", help="say --yes"
+                )
             if not confirm(f"Drop {_count_in_words(doomed)} for good?"):
                 _say("nothing was dropped")
                 return

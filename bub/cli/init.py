@@ -37,7 +37,7 @@ def init(
     """
     options = options_of(ctx)
     if options.config is not None:
-        raise UsageError("--config names a file to use, not one to write", help="say `bub init FILE`")
+        raise UsageError("--config names a file to use, not one to write", help="type `bub init FILE`")
     named = path if path is not None else workspace_of(options)
     file = named if named.suffix in ENDINGS else named / FILE_NAME
     schema = json.dumps(editor_schema(section.plugin for section in installed_sections()), indent=2) + "\n"

@@ -45,7 +45,7 @@ def lock(
         bool, typer.Option("--check", help="Show what has changed since the lock was made, and write nothing.")
     ] = False,
     upgrade: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Take over what one plugin, server or package is now.")
+        str | None, typer.Option(metavar="NAME", help="Accept one plugin, server or package as it is now.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object.")] = False,
 ) -> int:

@@ -245,7 +245,7 @@ def _ask_for_profile(ask: Prompter, own: OwnFile, plugins: Sequence[str]) -> str
     if len(names) < 2:
         return next(iter(names), DEFAULT_PROFILE)
     usual = DEFAULT_PROFILE if DEFAULT_PROFILE in names else names[0]
-    return ask.select("profile", f"Which profile is to list {', '.join(plugins)}?", names, default=usual)
+    return ask.select("profile", f"Which profile should list {', '.join(plugins)}?", names, default=usual)
 
 
 def _left_to_do(model: str) -> str:

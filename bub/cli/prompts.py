@@ -29,7 +29,8 @@ def require_person() -> None:
     """Raise `UsageError` in a process that Bub started: what an agent runs cannot say yes for a person."""
     if is_started_by_bub(os.environ):
         raise UsageError(
-            "this was started by Bub, and only a person may do it", help="run it in a terminal that you opened yourself"
+            "Bub started this command, and only a person may do it",
+            help="run it in a terminal that you opened yourself",
         )
 
 

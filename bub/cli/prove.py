@@ -43,9 +43,13 @@ def prove(
     ctx: typer.Context,
     paths: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[PATH]...", help="Files, folders with all below them, or bub:NAME; naming is consent."),
+        typer.Argument(
+            metavar="[PATH]...", help="Files, folders with all below them, or bub:NAME; Bub loads their plugins."
+        ),
     ] = None,
-    mocked: Annotated[bool, typer.Option("--mocked", help="Call no implementation: all are answered for.")] = False,
+    mocked: Annotated[
+        bool, typer.Option("--mocked", help="Call no implementation: Bub answers for all of them.")
+    ] = False,
     pairs: Annotated[
         Pairs, typer.Option(help="Two faults at once: with a gate, clean-up or policy among them, all, or none.")
     ] = Pairs.guards,

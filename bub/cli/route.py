@@ -17,7 +17,7 @@ from bub.errors import UsageError
 from bub.pipeline.plan.routes import choice_page, choose, routes_of
 from bub.pipeline.source.interpolate import read_environment
 
-_EXAMPLE = """write it as --message '{"channel": "telegram", "chat_id": "-100"}', or pipe that in with --message -"""
+_EXAMPLE = """write it as --message '{"channel": "telegram", "chat_id": "-100"}', or pipe it in with --message -"""
 
 
 def route(

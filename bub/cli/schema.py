@@ -23,7 +23,8 @@ from bub.plugins.schemas import installed_sections
 def schema(
     ctx: typer.Context,
     write: Annotated[
-        bool, typer.Option("--write", help="Write it beside your pipeline file, and name it in the first line of that.")
+        bool,
+        typer.Option("--write", help="Write it beside your pipeline file, and name it in the first line of that file."),
     ] = False,
 ) -> None:
     """Print the JSON Schema of pipeline files, for editors and other tools.
@@ -33,8 +34,8 @@ def schema(
     installed = installed_sections()
     for section in installed:
         if section.schema is None:
-            what = f"the settings of plugin `{section.plugin}` are left open: {section.source} {section.problem}"
-            print(printable(f"bub: {what}"), file=sys.stderr)
+            what = f"the schema does not check the settings of plugin `{section.plugin}`"
+            print(printable(f"bub: {what}: {section.source} {section.problem}"), file=sys.stderr)
     text = json.dumps(editor_schema(section.plugin for section in installed), indent=2) + "\n"
     if not write:
         print(text, end="")

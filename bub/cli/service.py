@@ -58,7 +58,7 @@ def _agrees(question: str, yes: bool) -> bool:
     if yes:
         return True
     if not can_ask():
-        raise UsageError("nobody can be asked, and a service runs on by itself", help="say --yes")
+        raise UsageError("there is no terminal to ask whether to change the service", help="say --yes")
     if confirm(question):
         return True
     print("nothing was changed", file=sys.stderr)

@@ -45,9 +45,9 @@ def store() -> None:
 def copy(
     ctx: typer.Context,
     source: Annotated[str, typer.Argument(metavar="FROM", help=f"{FILES}, {SHARED}, an address, or a folder.")],
-    target: Annotated[str, typer.Argument(metavar="TO", help="Such a store, in which the agent has nothing yet.")],
+    target: Annotated[str, typer.Argument(metavar="TO", help="Another store, in which the agent has nothing yet.")],
     name: Annotated[str | None, typer.Option("--as", metavar="NAME", help="What the agent is called in TO.")] = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Give up what the agent has in TO.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Delete what the agent has in TO.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Copy all that an agent has from one store to another, and compare the two. What is in FROM stays as it is.
@@ -112,8 +112,8 @@ def _expand(said: str) -> str:
 
 def _may_replace(target: Side) -> bool:
     if not can_ask():
-        raise UsageError(f"nobody can be asked whether to give up what is in {target.shown}", help="say --yes")
-    return confirm(f"Give up what this agent has in {printable(target.shown)} for good?")
+        raise UsageError(f"there is no terminal to ask whether to delete what is in {target.shown}", help="say --yes")
+    return confirm(f"Delete what this agent has in {printable(target.shown)} for good?")
 
 
 @contextmanager

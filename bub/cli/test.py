@@ -41,7 +41,7 @@ def test(
     ctx: typer.Context,
     paths: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[PATH]...", help="Files, or folders with all below them; naming one is consent."),
+        typer.Argument(metavar="[PATH]...", help="Files, or folders with all below them; Bub loads their plugins."),
     ] = None,
     chosen: Annotated[
         str | None, typer.Option("-k", metavar="EXPRESSION", help="Only tests such as `greeting and not slow`.")

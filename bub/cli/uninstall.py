@@ -58,7 +58,7 @@ def uninstall(
 
 def _ask(home: Path, number: int) -> bool:
     if not can_ask():
-        raise UsageError(f"nobody can be asked whether to remove {_count(number)}", help="say --yes")
+        raise UsageError(f"there is no terminal to ask whether to remove {_count(number)}", help="say --yes")
     try:
         return confirm(f"Remove {_count(number)} from {printable(str(home))} for good?")
     except KeyboardInterrupt as stop:

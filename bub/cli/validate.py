@@ -52,13 +52,13 @@ def validate(
     format: Annotated[FindingFormat, typer.Option(help="How findings are printed.")] = FindingFormat.text,  # noqa: A002 (the option)
     strict: Annotated[bool, typer.Option("--strict", help="Let warnings fail too.")] = False,
     plugins: Annotated[
-        bool, typer.Option("--plugins", help="Import the plugins too, and prove what a run would.")
+        bool, typer.Option("--plugins", help="Import the plugins too, and check what a run would check.")
     ] = False,
     severity: Annotated[
         Severity, typer.Option(help="Show findings from this severity on; what is not shown does not fail.")
     ] = Severity.warning,
     pedantic: Annotated[
-        bool, typer.Option("--pedantic", help="Show notes too, as --severity note: what may be meant so.")
+        bool, typer.Option("--pedantic", help="Show notes too, as --severity note does: you may want it so.")
     ] = False,
     baseline: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Leave out the warnings that this file knows.")
@@ -105,7 +105,9 @@ def validate(
 def _meant_files(options: Options, paths: Sequence[str] | None, *, changed: bool) -> Discovered:
     if changed:
         if not paths:
-            raise UsageError("--changed wants to know what changed", help="name the files, or leave the option out")
+            raise UsageError(
+                "--changed needs the names of files", help="name the files that changed, or leave the option out"
+            )
         return load(CHANGED)(paths, sys.stdin.buffer)  # type: ignore[no-any-return]  # what is loaded by name is of any type
     return discover(paths, sys.stdin.buffer) if paths else Discovered((_usual_file(options),))
 
