@@ -674,7 +674,7 @@ def test_a_new_profile_that_a_reference_may_name_is_told_with_that_reference() -
     ]
     assert said == (
         "profile `mine` is new; its messages got `default` before; perhaps it gets the requests to the webhook "
-        "`alarm`, as it is not known what `${env:P}` stands for"
+        "`alarm`, because Bub does not know the value of `${env:P}`"
     )
 
 
@@ -698,7 +698,7 @@ def test_a_new_profile_is_compared_with_the_one_that_the_webhook_or_client_reach
         ),
         (
             (ALARM, f'{ALARM} profile: "${{env:P}}",'),
-            "perhaps it got the requests to the webhook `alarm`, as it is not known what `${env:P}` stands for",
+            "perhaps it got the requests to the webhook `alarm`, because Bub does not know the value of `${env:P}`",
         ),
     ],
     ids=["schedule", "client", "webhook", "sessions", "reference"],

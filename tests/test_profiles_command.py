@@ -212,7 +212,7 @@ def test_a_reference_gives_messages_to_the_profile_that_it_stands_for_at_a_start
 
 def test_a_reference_that_stands_for_nothing_here_may_give_messages_to_every_profile() -> None:
     text = dedent(REFERRED).replace("${env:P:-b}", "${env:P}")
-    why = "it is not known what `${env:P}` stands for"
+    why = "Bub does not know the value of `${env:P}`"
     perhaps = [
         f"perhaps channel: telegram: {why} (pipelines.yaml:15:5)",
         f"perhaps the messages of the schedule `morning`: {why} (pipelines.yaml:9:77)",

@@ -233,7 +233,7 @@ def test_a_reference_whose_value_nobody_knows_may_lead_strangers_to_every_profil
     assert [finding.severity for finding in found] == ([told] if told is not None else [])
     if told == "note":
         assert "strangers on `telegram` may be able to make the agent leak" in found[0].message
-        doubt = "as it is not known what `${env:P}` stands for"
+        doubt = "because Bub does not know the value of `${env:P}`"
         assert found[0].related[0].message == f"this may lead their messages to the profile, {doubt}"
 
 

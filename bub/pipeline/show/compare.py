@@ -177,7 +177,7 @@ class _Comparer:
         elif pair.name == pair.new:
             message = f"profile `{pair.name}` is new; its messages got `{pair.old}` before"
             for one in pair.perhaps:
-                message += f"; perhaps it gets {one.words}, as it is not known what `{one.unknown}` stands for"
+                message += f"; perhaps it gets {one.words}, because Bub does not know the value of `{one.unknown}`"
             changes.add("profiles.added", message, path, come, new=pair.name)
         else:
             message = f"profile `{pair.name}` is gone; {_whose_messages(pair)}"
@@ -212,7 +212,7 @@ def _whose_messages(pair: Pair) -> str:
     if pair.new is not None:
         return f"its messages get `{pair.new}` now"
     sure = dict.fromkeys(one.words for one in pair.got if one.unknown is None)
-    doubts = [f"{one.words}, as it is not known what `{one.unknown}` stands for" for one in pair.got if one.unknown]
+    doubts = [f"{one.words}, because Bub does not know the value of `{one.unknown}`" for one in pair.got if one.unknown]
     told = [f"it got {' and '.join(sure)} before"] if sure else []
     return "; ".join([*told, *(f"perhaps it got {doubt}" for doubt in doubts)]) or "no message got it by itself"
 

@@ -298,7 +298,7 @@ def _gets(facts: ProfileFacts) -> Iterator[str]:
         yield f"no message, unless `--profile {facts.name}` chooses it"
     for way in ways:
         if way.unknown is not None:
-            yield f"perhaps {way.words}: it is not known what `{way.unknown}` stands for ({way.place})"
+            yield f"perhaps {way.words}: Bub does not know the value of `{way.unknown}` ({way.place})"
 
 
 def _title(facts: ProfileFacts, width: int) -> Iterator[Line]:

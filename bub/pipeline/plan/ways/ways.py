@@ -156,7 +156,7 @@ def _steps(way: Way) -> Iterator[Step]:
     if isinstance(start, Entrance):
         yield Step(f"channel `{start.channel}`: {start.strangers.words}", start.strangers.place)
         if start.route is not None and start.unknown is not None:
-            doubt = f"as it is not known what `{start.unknown}` stands for"
+            doubt = f"because Bub does not know the value of `{start.unknown}`"
             yield Step(f"this may lead their messages to the profile, {doubt}", start.route)
         elif start.route is not None:
             yield Step("this leads their messages to the profile", start.route)
