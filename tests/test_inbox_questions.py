@@ -61,7 +61,7 @@ def test_a_person_at_a_terminal_sees_the_call_and_says_yes(mailbox: Mailbox, key
 def test_without_a_terminal_nobody_says_yes_but_anybody_says_no(mailbox: Mailbox) -> None:
     refused = bub(Path.cwd(), "inbox", "approve", "q1")
     assert refused.returncode == 2
-    assert "wants a terminal" in refused.stderr
+    assert "needs a terminal" in refused.stderr
     assert state_of(mailbox) == ("open", "")
     assert bub(Path.cwd(), "inbox", "deny", "q1").returncode == 0
     assert state_of(mailbox) == ("no", "operator")

@@ -257,7 +257,7 @@ def test_an_agent_cannot_open_a_page_to_say_yes_to_itself(tmp_path: Path) -> Non
     )
     assert done.returncode == 2
     assert done.stdout == ""
-    assert "this was started by Bub" in done.stderr
+    assert "Bub started this command" in done.stderr
 
 
 def test_token_and_cookie_are_in_no_argument_no_variable_and_no_file(page: StudioProcess, browser: Browser) -> None:

@@ -421,7 +421,7 @@ async def test_A28_a_packed_page_is_unpacked_no_further_than_needed(site: Site) 
     assert await fetch(f"{base}/") == "hello"
     assert await fetch(f"{base}/bomb", max_bytes=10) == "[cut after 10 bytes]"
     assert (await fetch(f"{base}/bomb")).endswith("[cut after 1,000,000 bytes]")
-    assert "not asked for (br)" in str(await refusal(fetch(f"{base}/other")))
+    assert "does not read (br)" in str(await refusal(fetch(f"{base}/other")))
     assert "cannot be read" in str(await refusal(fetch(f"{base}/broken")))
 
 

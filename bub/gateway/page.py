@@ -35,7 +35,7 @@ class Page:
         self._settings = studio_settings(framework)
         if is_started_by_bub(os.environ):
             raise UsageError(
-                "this was started by Bub, and only a person may open a page that says yes",
+                "Bub started this command, and only a person may open a page that says yes",
                 help="run it in a terminal that you opened yourself, or take `gateway.studio` out",
             )
         self._chats = ChatLog()

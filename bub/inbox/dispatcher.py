@@ -305,12 +305,8 @@ class Dispatcher:
         """Set messages aside that came in when they were still let in."""
         for item in items:
             log_warning("inbound.not_admitted", channel=item.message.channel, chat=item.message.chat_id)
-            why = (
-                "its writer may not write here any more"
-                if item.firing is None
-                else "its schedule may not fire here any more"
-            )
-            await self._set_aside(item, why, [])
+            who = "its writer may not write" if item.firing is None else "its schedule may not fire"
+            await self._set_aside(item, f"{who} here any more", [])
 
     async def _begin(self, batch: Batch) -> None:
         """Count an attempt: one whose turn the end of the process interrupts is not begun for ever."""
