@@ -71,6 +71,21 @@ def test_a_turn_that_is_opened_shows_its_stages_its_calls_its_tokens_and_its_tap
     page.see("table.turns")
 
 
+def test_of_the_system_prompt_a_turn_shows_the_beginning_until_somebody_wants_all_of_it(
+    page: Page, office: Studio
+) -> None:
+    office.teach("hello there", OPENAI.answer("Good morning."))
+    office.say("hello there", chat_id="prompted")
+    page.turn_to("Turns")
+    page.write('role=searchbox[name="Session"]', "post:prompted")
+    page.click("table.turns tbody tr a")
+    words = "document.querySelector('.entry.system .words').textContent.length"
+    page.see(".entry.system")
+    assert page.look(words) == 120
+    page.click(".entry.system button")
+    assert page.look(words) > 1000
+
+
 def test_turns_are_found_by_their_outcome_and_session(page: Page, office: Studio) -> None:
     office.say("my password is 1", chat_id="denied")
     page.turn_to("Turns")

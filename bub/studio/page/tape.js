@@ -4,6 +4,8 @@ import { empty, h, visible } from "./dom.js";
 import { moment, written } from "./format.js";
 
 const LONG = 700;
+/** How much is shown of the system prompt, which people know and which is above what was said. */
+const SHORT = 120;
 
 /** A list of entries; `more(entry)` may add something to the head of each. */
 export function tape(entries, more) {
@@ -15,12 +17,12 @@ export function tape(entries, more) {
 export function item(entry, more) {
   return h("li", { class: `entry ${entry.role || entry.kind}` },
     h("header", null, h("b", null, entry.role || entry.kind.replace("_", " ")), entry.name && [" ", h("code", null, visible(entry.name))], " ", h("span", { class: "faint" }, moment(entry.at)), more?.(entry)),
-    entry.text && long(entry.text), (entry.kind !== "event" || !entry.text) && rest(entry));
+    entry.text && long(entry.text, (entry.role || entry.kind) === "system" ? SHORT : LONG), (entry.kind !== "event" || !entry.text) && rest(entry));
 }
 
-function long(text) {
-  const whole = h("div", { class: "words", dir: "auto" }, visible(text.slice(0, LONG)));
-  if (text.length <= LONG) return whole;
+function long(text, most) {
+  const whole = h("div", { class: "words", dir: "auto" }, visible(text.slice(0, most)));
+  if (text.length <= most) return whole;
   return [whole, h("button", { type: "button", class: "button plain small", onclick: (event) => {
     whole.replaceChildren();
     whole.append(...[].concat(visible(text)));
