@@ -444,14 +444,14 @@ async def test_replies_of_a_turn_that_another_gateway_took_reach_who_waits_and_n
 async def test_a_request_whose_turn_another_gateway_took_is_accepted_at_once_when_it_comes_again(
     redis: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    prompts: list[str] = []
+    began = trio.Event()
     hooks = {"open": {**WEBHOOKS["open"], "answer_within": "0s"}}
-    office = {"run_model": lambda prompt: prompts.append(prompt) or "yes"}
+    office = {"run_model": lambda: began.set() or "yes"}
     async with two_gateways(redis, tmp_path, monkeypatch, hooks, **office) as (listening, answering):
         with trio.fail_after(20):
             first = await listening.ask("a", headers={"idempotency-key": "k"})
-            while not prompts or answering.manager.waiting:  # noqa: ASYNC110 (it comes over a Redis)
-                await trio.sleep(0.01)
+            await began.wait()
+            await answering.manager.settled()
             again = await listening.ask("a", headers={"idempotency-key": "k", "accept": "text/event-stream"})
     assert [(came.status_code, came.json()) for came in (first, again)] == [(202, first.json())] * 2
 
@@ -469,11 +469,13 @@ async def test_a_stream_whose_turn_another_gateway_took_ends_even_if_nobody_answ
 async def test_a_stream_whose_message_another_gateway_gave_to_a_turn_under_way_ends(
     redis: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    prompts, found = list[str](), dict[str, list[str]]()
+    began, prompts, found = trio.Event(), list[str](), dict[str, list[str]]()
 
     async def run_model(prompt: str, state: dict[str, Any]) -> str:
         prompts.append(prompt)
-        while not (taken := state["_runtime_steering_inbox"].take()):  # noqa: ASYNC110 (as below)
+        began.set()
+        # An agent looks between its steps for what came in; nothing tells it. The test's `fail_after` ends the wait.
+        while not (taken := state["_runtime_steering_inbox"].take()):  # noqa: ASYNC110 (see above)
             await trio.sleep(0.01)
         return " ".join([prompt, *(content_of(one) for one in taken)])
 
@@ -486,8 +488,7 @@ async def test_a_stream_whose_message_another_gateway_gave_to_a_turn_under_way_e
         with trio.fail_after(20):
             async with trio.open_nursery() as asking:
                 asking.start_soon(ask, "a")
-                while not prompts:  # noqa: ASYNC110 (it comes over a Redis)
-                    await trio.sleep(0.01)
+                await began.wait()
                 asking.start_soon(ask, "b")
     assert len(prompts) == 1
     assert found == {"a": ["event: reply", "event: end"], "b": ["event: end"]}
@@ -653,8 +654,9 @@ async def two_gateways(
             await tasks.start(manager.run)
             stack.callback(manager.drain)
             doors.append(Door(framework, manager))
-        while doors[0].address is None:  # noqa: ASYNC110 (it comes after a lease)
-            await trio.sleep(0.01)
+        with trio.fail_after(20):
+            while doors[0].address is None:  # noqa: ASYNC110 (it listens once it has a lease; no event says so)
+                await trio.sleep(0.01)
         yield doors
 
 

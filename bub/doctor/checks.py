@@ -48,7 +48,7 @@ class Patient:
     """What is examined, and what the checks so far have found out for those behind them.
 
     `found` is the pipeline file, None if none can be used, and `findings` what a check of it alone finds. `unloaded`
-    says in a clause why the plugins are not loaded, "" where they are. `served` is what the model's server said.
+    says in a clause why the plugins are not loaded, "" if they are. `served` is what the model's server said.
     `profile` is the one that is looked at by itself.
     """
 

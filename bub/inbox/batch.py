@@ -172,7 +172,7 @@ def tell_answered(
         channel = channels[item.message.channel]
         try:
             channel.on_answered(item.message, replies)
-        except Exception as error:  # noqa: BLE001 (the replies are on their way)
+        except Exception as error:  # noqa: BLE001 (a plugin's channel raises anything; the replies are kept by now)
             log_exception("channel.on_answered_failed", error, channel=channel.name)
 
 

@@ -42,7 +42,7 @@ def lock_workspace(path: Path, workspace: str) -> FileIO:
         else:
             problem, remedy = f"{beside} cannot be locked: {explain_os_error(error)}", "keep it on a disk of your own"
         raise MailboxError(problem, help=remedy) from error
-    with suppress(OSError):  # a disk that is full is told of by whoever writes what matters
+    with suppress(OSError):  # the lock holds without the id; on a full disk, the inbox itself fails
         file.truncate(0)
         file.write(str(os.getpid()).encode())
     return file

@@ -41,7 +41,7 @@ class RedisMessages:
         return Received(at.id_of(int(came[0])), message, 0, float(came[1])) if came else None
 
     async def still_waits(self, message: ChannelMessage) -> bool:
-        """Whether the message that was received with this `once` is where it was received."""
+        """Whether the message that was received with this `once` still waits in the partition of its chat."""
         at = self._at(self._partition_of(message.origin))
         keys = [at.own("in"), at.own(f"taken:{mend(message.channel)}")]
         return bool(await self._redis.run(scripts.STILL_WAITS, keys, [mend(message.once)]))

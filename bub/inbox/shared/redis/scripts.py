@@ -73,7 +73,7 @@ if not number then return 0 end
 local name = string.format('%.0f', number) .. '-0'
 return #redis.call('xrange', KEYS[1], name, name)
 """
-"""Tell whether a message is where it was received. KEYS: stream, taken. ARGV: once."""
+"""Say whether a message still waits in the stream that took it. KEYS: stream, taken. ARGV: once."""
 
 FIRE = (
     _NOW
