@@ -96,6 +96,16 @@ def test_C3_an_unknown_channel_of_the_profile_is_a_finding_with_its_place(folder
     assert bub(folder, "run", ",help", BUB_TRUST_WORKSPACE="1").returncode == 0
 
 
+def test_a_schedule_for_a_channel_that_no_plugin_brings_is_a_warning_at_the_start(folder: Path) -> None:
+    morning = 'schedules:\n  morning: {cron: "0 8 * * *", message: Hello, session: "telegram:1"}\n'
+    (folder / "pipelines.yaml").write_text(PIPELINE + morning)
+    with gateway(folder) as running:
+        told = running.wait_for_log("pipeline.finding")
+        running.wait_for_log("channels.running")
+    assert "[B243] schedule `morning` speaks to channel `telegram`, but no plugin of profile `default` brings it" in told
+    assert running.log.count("B243") == 1
+
+
 @pytest.mark.parametrize("name", ["pst", "!pst"])
 def test_C3_an_unknown_channel_is_an_error_that_names_the_nearest(folder: Path, name: str) -> None:
     done = bub(folder, "gateway", "--enable-channel", name, BUB_TRUST_WORKSPACE="1")

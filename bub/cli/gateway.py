@@ -22,7 +22,7 @@ from bub.cli.exits import INTERRUPTED
 from bub.cli.findings import ShownPipelineError
 from bub.cli.gateway_status import show_status
 from bub.cli.held_home import hold_home
-from bub.cli.opening import open_framework
+from bub.cli.opening import open_framework, print_warnings
 from bub.cli.options import options_of
 from bub.cli.page_address import handing_over
 from bub.errors import UsageError
@@ -93,7 +93,7 @@ def gateway(
         framework = _open(ctx, tell=_log_warnings)
         wanted = listen or (framework.settings.get("gateway") or {}).get("listen")
         address = ListenAddress.of(wanted) if wanted else None
-        names = _names_of(framework, enable_channel)
+        names = _names_of(framework, enable_channel, tell=_log_warnings)
         with hold_home(framework.home), handing_over(framework.home) as announce:
             served = Gateway(
                 framework,
@@ -128,9 +128,19 @@ def _open(ctx: typer.Context, *, tell: Callable[[Iterable[Diagnostic]], None] | 
     return open_framework(options_of(ctx), tell=tell, check=BubFramework.check_needs)
 
 
-def _names_of(framework: BubFramework, enabled: list[str] | None) -> Sequence[str]:
-    """Return the channels to run: those that the command line names, else those of the profile."""
-    return enabled or _channels_of_profile(framework)
+def _names_of(
+    framework: BubFramework, enabled: list[str] | None, *, tell: Callable[[Iterable[Diagnostic]], None] = print_warnings
+) -> Sequence[str]:
+    """Return the channels to run: those that the command line names, else those of the profile.
+
+    For the profile's, `tell` gets the warnings about channels and schedules, which show only now.
+    """
+    if enabled:
+        return enabled
+    told = framework.warnings
+    channels = _channels_of_profile(framework)
+    tell(warning for warning in framework.warnings if warning not in told)
+    return channels
 
 
 def _options_again(
