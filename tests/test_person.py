@@ -818,3 +818,23 @@ def test_what_judges_files_does_not_depend_on_the_machine(house: House, command:
     without = bub(house.folder, *command, BUB_HOME=str(house.home / "nothing"), BUB_TRUST_WORKSPACE="1")
     assert with_own.stdout == with_broken.stdout == without.stdout
     assert with_own.returncode == with_broken.returncode == without.returncode
+
+
+def test_the_error_of_a_missing_key_has_the_command_that_takes_the_usual_variable_in_every_folder(
+    tmp_path: Path,
+) -> None:
+    mine = {"BUB_HOME": str(tmp_path / "home"), "BUB_MODEL": "openai:gpt-x", "OPENAI_API_KEY": "sk-usual-4718"}
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir()
+    there.mkdir()
+
+    def model(folder: Path) -> str:
+        checks = json.loads(bub(folder, "doctor", "--offline", "--json", **mine).stdout)["checks"]
+        return next(str(check["status"]) for check in checks if check["check"] == "model")
+
+    refused = bub(here, "run", "hello", **mine)
+    command = re.search(r"`bub (config set [^`]*)`", refused.stderr)
+    assert (refused.returncode, model(there)) == (1, "broken") and command is not None
+    assert bub(here, *command[1].split(), **mine).returncode == 0
+    assert model(there) == "skipped"  # there is nothing left to do but to ask the server
+    assert "sk-usual" not in (tmp_path / "home" / "pipelines.yaml").read_text()

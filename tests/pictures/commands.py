@@ -72,7 +72,7 @@ def moderate(prompt):
     return {"deny": "this stays here"} if any(word in prompt for word in words) else None
 """
 KEYLESS = SOUND.replace("[local_model, house_rules]", "[house_rules, telegram]") + "\nsettings: {model: openai:gpt-5}\n"
-SEEN = ("file", "trust", "plugins", "http, local_model", "model", "channels", "→", '"${env', "broken", "workspace")
+SEEN = ("file", "trust", "plugins", "http, local_model", "model", "channels", "→", "--person", "broken", "workspace")
 """How the lines of `bub doctor` begin that say the same on every machine."""
 
 

@@ -170,7 +170,8 @@ def resolve_endpoint(settings: Mapping[str, Any], model: str | None = None, sile
         raise config_error(
             name,
             f"there is no API key for {name}",
-            f'set BUB_API_KEY, or in the settings `providers.{name}.api_key` to "${{env:{known.key_variable}}}"',
+            f"set BUB_API_KEY; or, if {known.key_variable} has your key, type "
+            f"`bub config set --person providers.{name}.api_key --env {known.key_variable}`",
         )
     api = _check_api(name, own.api or (known.api if known is not None else OPENAI))
     provider = quirks_of(name, api)
