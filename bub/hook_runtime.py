@@ -157,7 +157,10 @@ class HookRuntime:
 
 
 async def _raise(call: Call, error: Exception) -> None:
-    raise error
+    try:
+        raise error
+    finally:
+        del error  # its traceback names this frame: the two would keep each other
 
 
 def _point_of(hook_name: str, kwargs: Mapping[str, Any]) -> HookPoint:

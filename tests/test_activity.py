@@ -27,6 +27,7 @@ class Watching:
     def __init__(self) -> None:
         self.seen: list[tuple[str, str, str]] = []
         self.turns: list[Any] = []
+        self.errors: list[BaseException | None] = []
 
     def turn_began(self, turn: Any) -> None:
         self.turns.append(turn)
@@ -34,6 +35,7 @@ class Watching:
 
     def turn_ended(self, turn: Any) -> None:
         self.seen.append(("ended", turn.phase, turn.outcome))
+        self.errors.append(turn.error)
 
 
 def answering(**more: Callable[..., Any]) -> Toy:
@@ -47,7 +49,7 @@ async def test_a_watcher_sees_a_turn_come_and_go(bub: Workshop) -> None:
     await framework.process_inbound(HELLO)
     assert watching.seen == [("began", "arriving", ""), ("ended", "over", "ok")]
     (turn,) = watching.turns
-    assert (turn.profile.name, turn.result.model_output, turn.error) == ("default", "hi", None)
+    assert (turn.profile.name, turn.result.model_output, watching.errors) == ("default", "hi", [None])
     assert [record.outcome for record in turn.trace][:1] == ["ok"]
 
 
@@ -83,7 +85,7 @@ async def test_a_turn_that_fails_says_with_what(bub: Workshop) -> None:
     with framework.watch(watching), pytest.raises(ValueError, match="no prompt today"):
         await framework.process_inbound(HELLO)
     assert watching.seen[-1] == ("ended", "over", "failed")
-    assert str(watching.turns[0].error) == "no prompt today"
+    assert list(map(str, watching.errors)) == ["no prompt today"]
 
 
 async def test_a_turn_that_is_closed_without_an_answer_was_dropped(bub: Workshop) -> None:

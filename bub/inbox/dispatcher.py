@@ -215,6 +215,7 @@ class Dispatcher:
             elif cancelled is not None:  # it failed since it was cancelled: that is no reason to give it up
                 raise cancelled from None
         finally:
+            cancelled = failure = None  # their tracebacks name this frame: it and they would keep each other
             if outcome:
                 self._counts.turn(turn.profile.name, outcome, turn.trace, perf_counter() - began)
                 log_info(
@@ -377,10 +378,9 @@ class Dispatcher:
             await self._ledger.finish((), [message])
         else:
             batch.replies.append(message)
-        if target in self._channels:
-            return True
-        log_warning("outbound.undeliverable", channel=target, session=asked.session_id)
-        return False
+        if target not in self._channels:
+            log_warning("outbound.undeliverable", channel=target, session=asked.session_id)
+        return target in self._channels
 
     async def give_up(self, received: Received) -> None:
         """Give up a turn that never ended, since it would begin for ever: its sender reads why, the message is kept."""

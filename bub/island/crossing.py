@@ -60,12 +60,12 @@ class Crossing:
         """Carry it over; what the function returns, or raises."""
         self.home.enter(self, self._begin)
         try:
-            while True:
-                came = await self._receive()
-                if isinstance(came, Errand):
-                    await self._run(came)
-                else:
-                    return self._come_back(*came)
+            while isinstance(came := await self._receive(), Errand):
+                await self._run(came)
+            try:
+                return self._come_back(*came)
+            finally:
+                del came  # the traceback of an error in it names this frame: the two would keep each other
         finally:
             self.home.leave(self)
 
@@ -104,7 +104,10 @@ class Crossing:
             if self._raise_cancel is not None:
                 self._raise_cancel()
             raise stopped_by_itself(self.home.plugin)
-        raise error
+        try:
+            raise error
+        finally:
+            del error  # its traceback names this frame: the two would keep each other
 
     def _deliver(self, came: _End | Errand) -> None:
         self._post_box.append(came)

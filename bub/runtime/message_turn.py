@@ -287,6 +287,7 @@ class MessageTurn(WatchedTurn):
             self._turns.sessions.leave(self)
             self.end()
             self._turns.note_end(self)
+            self.error = None  # its traceback names the turn: the two would keep each other
             if self._is_counted:
                 self.loaded.users -= 1
             if len(loaded.kept) > 1:

@@ -25,7 +25,7 @@ class Watcher(Protocol):
         """See that a turn has begun: its message is there, its session is yet to be found."""
 
     def turn_ended(self, turn: Any) -> None:
-        """See that a turn is over: it has an `outcome`."""
+        """See that a turn is over: it has an `outcome`, and, until this returns, the `error` that it failed with."""
 
 
 class TurnHost:

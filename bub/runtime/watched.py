@@ -29,8 +29,8 @@ class WatchedTurn(TurnUnderWay):
 
     It began `at` a Unix time (`began` by `perf_counter`), is in a `phase`, and does `activities`. It had its session
     from `held_at` on, a Unix time, which is None until then. When it is over, `outcome` is "ok", "denied", "claimed",
-    "failed", "cancelled" or "dropped" (nobody wanted its answer), `error` what it failed with, and `result` its result.
-    `surface` is who handed its message over.
+    "failed", "cancelled" or "dropped" (nobody wanted its answer), and `result` its result. `error` is what it failed
+    with, until those who watch have seen the end. `surface` is who handed its message over.
     """
 
     __slots__ = ("_asker", "activities", "at", "began", "error", "held_at", "outcome", "phase", "result", "surface")

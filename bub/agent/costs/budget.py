@@ -53,6 +53,11 @@ class BudgetError(BubError):
             help=f"raise `budget.{limit}` of the profile if that was too early",
         )
         self.limit = limit
+        self._most = most
+
+    def anew(self) -> BudgetError:
+        """Return another error that says the same; by its traceback, one that is raised names whoever keeps it."""
+        return BudgetError(self.limit, self._most)
 
 
 class Budget:
@@ -121,12 +126,12 @@ class Budget:
         A call that was made before counts as one without effect until `note_outcomes` says that it had one.
         """
         if self.ended_by is not None:
-            raise self.ended_by
+            raise self.ended_by.anew()
         try:
             for call in calls:
                 self._take_call(call.name, _encode(call))
         except BudgetError as error:
-            self.ended_by = error
+            self.ended_by = error.anew()
             raise
 
     def _take_call(self, tool: str, call: bytes) -> None:

@@ -73,7 +73,7 @@ class Answer:
             except AttemptError as failed:
                 self.state.error = failed.error
                 await self.aclose()
-                raise failed.error from failed.__cause__
+                raise failed.take_error() from failed.__cause__
         return ready.popleft()
 
     async def aclose(self) -> None:

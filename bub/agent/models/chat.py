@@ -103,7 +103,7 @@ class Chat:
         except AttemptError as failed:
             asked = sum(self._pauses) + (failed.retry_after or 0)
             if not self._left or not failed.again or asked > self._longest_pause:
-                raise failed.error from failed.__cause__
+                raise failed.take_error() from failed.__cause__
             self._left -= 1
             self._pauses.append(self._pause_after(failed))
             return Pause(self._pauses[-1], failed.error)

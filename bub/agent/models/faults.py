@@ -66,6 +66,12 @@ class AttemptError(Exception):
         self.again = again
         self.retry_after = retry_after
 
+    def take_error(self) -> ModelError:
+        """Return the error to raise instead; this one, which is its context then, names it no longer."""
+        error = self.error
+        del self.error
+        return error
+
 
 def fault(endpoint: Endpoint, kind: str, what: str, do: str | None = None) -> ModelError:
     """The error "<provider> (<host>) <what>" with what to do about it."""

@@ -30,27 +30,28 @@ async def void(calls: Calls, values: Values, wait: Wait, failed: Failed) -> None
         else:
             if is_awaitable(value):
                 pending.append((call, value))
-    expired: Expired | None = None
+    is_late = False
     if pending:
         try:
             await wait(_together(pending, failures))
         except trio.TooSlowError as late:  # they all began at once, so the time of each was up
             failures += [(call, late) for call, _ in pending]
-        except Expired as up:
-            expired = up
-    first: Exception | None = None
-    for call, failure in failures:
+        except Expired:
+            is_late = True
+    raised: list[Exception] = []
+    while failures:
         try:
-            await failed(call, failure)
+            await failed(*failures[0])
         except Exception as error:  # noqa: BLE001 (the first is raised when all have been told)
-            if first is None:
-                first = error
+            if raised:
+                log_exception("hook.failed", error, hook=failures[0][0].hook, adapter=failures[0][0].plugin)
             else:
-                log_exception("hook.failed", error, hook=call.hook, adapter=call.plugin)
-    if first is not None:
-        raise first
-    if expired is not None:
-        raise expired
+                raised.append(error)
+        del failures[0]
+    if raised:
+        raise raised.pop()  # no variable names it here: this frame is in its traceback
+    if is_late:
+        raise Expired
 
 
 async def _together(pending: list[tuple[Call, Awaitable[Any]]], failures: list[tuple[Call, Exception]]) -> None:

@@ -29,12 +29,12 @@ async def clean_up(turn: TurnState, step: Step, limit: MovingDeadline, failed: F
         del turn.kept[step.id]
     if kept:
         limit.release()
-    first = kept[0][1] if kept and step.on_failure == "propagate" else None
-    for call, error in kept:
-        if error is not first:
-            await turn.report(f"{call.hook}:{call.plugin}", error)
-    if isinstance(first, trio.TooSlowError):
-        turn.late.append(first)
-    if first is not None:
-        raise first
-    return came
+    raised = [error for _, error in kept[:1] if step.on_failure == "propagate"]
+    for call, error in kept[len(raised) :]:
+        await turn.report(f"{call.hook}:{call.plugin}", error)
+    if not raised:
+        return came
+    kept.clear()
+    if isinstance(raised[0], trio.TooSlowError):
+        turn.late.append(raised[0])
+    raise raised.pop()  # no variable names it here: this frame is in its traceback

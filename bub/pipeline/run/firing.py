@@ -81,15 +81,18 @@ class Fire:
             except BaseException as error:  # the time-out is a cancellation; any other one goes on
                 if not limit.has_ended(error):
                     raise
-        late = TooSlowError(f"hook `{name}` took longer than {point.timeout:g} seconds", help=MORE_TIME)
+        took = f"hook `{name}` took longer than {point.timeout:g} seconds"
         if point.on_failure == "propagate":
-            raise late
-        await turn.report(name, late)
+            raise TooSlowError(took, help=MORE_TIME)
+        await turn.report(name, TooSlowError(took, help=MORE_TIME))
         return point.kind.late_fired()
 
     async def _handle_failure(self, point: FiredPoint, call: Call, error: Exception) -> None:
         """Raise what an implementation of a fired point failed with, or tell of it, as the point's policy says."""
         error = explain(error, call.plugin)
         if call.on_failure == "propagate":
-            raise error
+            try:
+                raise error
+            finally:
+                del error  # its traceback names this frame: the two would keep each other
         await self._turn.report(f"{call.hook}:{call.plugin}", error)

@@ -144,6 +144,8 @@ class TurnState:
     def record_failure(self, step: Step, began: float, error: BaseException) -> None:
         """Note that a stage ended with an error."""
         self.failures.append((error, step.id))
+        if step.fire is not None:
+            self.values[step.fire] = None  # it names the turn
         # What is cancelled while it runs several at once comes as a group of nothing but cancellations.
         if isinstance(error, trio.Cancelled) or (
             isinstance(error, BaseExceptionGroup) and error.split(trio.Cancelled)[1] is None

@@ -74,7 +74,7 @@ class Strand:
             await self._let_hear(*node.steps)
             return
         kept: list[Envelope] = []
-        failure: Exception | None = None
+        failures: list[Exception] = []
         for step in node.steps:
             if step.into is not None:
                 values[step.into] = []
@@ -85,14 +85,14 @@ class Strand:
                     kept.append(values[node.item])
             except Exception as error:  # noqa: BLE001 (the first is raised when every item had its turn)
                 kept.append(values[node.item])
-                if failure is None:
-                    failure = error
-                else:
+                if failures:
                     log_exception("turn.item_failed", error, list=node.each)
+                else:
+                    failures.append(error)
         if node.sifts:
             values[node.kept] = kept
-        if failure is not None:
-            raise failure
+        if failures:
+            raise failures.pop()  # no variable names it here: this frame is in its traceback
         await self._let_hear(*node.steps)
 
     async def run(self, steps: Iterable[Step], *, each: bool = False) -> Verdict:
@@ -198,12 +198,12 @@ class Strand:
 
     async def _go_on_late(self, step: Step, each: bool) -> Outcome:
         """Finish a stage whose time is up, as its policy says: the turn fails, or the error observers are told."""
-        late = TooSlowError(f"stage `{step.id}` took longer than {step.timeout:g} seconds", help=MORE_TIME)
+        turn, took = self._turn, f"stage `{step.id}` took longer than {step.timeout:g} seconds"
         if step.on_failure == "propagate":
-            self._turn.late.append(late)
-            raise late
-        await self._turn.report(step.id, late)
-        return step.kind.late(step, self._turn.values, each)
+            turn.late.append(TooSlowError(took, help=MORE_TIME))
+            raise turn.late[-1]
+        await turn.report(step.id, TooSlowError(took, help=MORE_TIME))
+        return step.kind.late(step, turn.values, each)
 
     async def _stream(self, step: Step, wait: Wait) -> Any:
         turn = self._turn
@@ -232,7 +232,10 @@ class Strand:
         if kept is not None:
             kept.append((call, error))
         elif call.on_failure == "propagate":
-            raise error
+            try:
+                raise error
+            finally:
+                del error  # its traceback names this frame: the two would keep each other
         else:
             self._limit.move()
             await self._turn.report(f"{call.hook}:{call.plugin}", error)

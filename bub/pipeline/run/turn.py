@@ -127,6 +127,8 @@ class Turn(TurnState):
             raise
         finally:
             self.strands.clear()  # each of them names its turn
+            self.failures.clear()  # and so does the traceback of each error
+            self.late.clear()
 
     async def _run_side_by_side(self, group: tuple[int, ...]) -> None:
         """Run nodes as tasks, each once those it waits for are over; the first failure cancels the others."""
@@ -150,15 +152,14 @@ class Turn(TurnState):
             else:
                 over[index].set()
 
-        raised = False
         try:
             async with trio.open_nursery() as nursery:
                 for index in group:
                     nursery.start_soon(run, index)
             if failures:
-                raised = True
-                raise failures[0]
+                raise failures.pop(0)  # no variable names it here: this frame is in its traceback
         finally:
-            for error in failures[raised:]:  # what cannot leave the turn must not be lost
-                if not isinstance(error, Ends):
-                    log_exception("turn.stage_failed", error)
+            while failures:  # what cannot leave the turn must not be lost
+                if not isinstance(failures[0], Ends):
+                    log_exception("turn.stage_failed", failures[0])
+                del failures[0]

@@ -26,7 +26,10 @@ async def ask_admission(calls: Calls, values: Mapping[str, Any]) -> str | None:
     """
 
     async def reraise(call: Call, error: Exception) -> None:
-        raise error
+        try:
+            raise error
+        finally:
+            del error  # its traceback names this frame: the two would keep each other
 
     with trio.move_on_after(ADMISSION_PATIENCE):
         action, who = await firstresult(calls, values, unlimited, reraise)
