@@ -435,7 +435,7 @@ async def test_replies_of_a_turn_that_another_gateway_took_reach_who_waits_and_n
     async with trio.open_nursery() as nursery:
         nursery.start_soon(ask)
         await trio.testing.wait_all_tasks_blocked()
-        assert (askers.asked(first), askers.asked(other)) == (asked, None)
+        assert ([*askers.asked(first)], [*askers.asked(other)]) == ([asked], [])
         askers.end(asked, [first])
         told += [await askers.was_told(one) for one in (first, second, other)]
     assert told == [True, False, False]
@@ -466,10 +466,12 @@ async def test_a_stream_whose_turn_another_gateway_took_ends_even_if_nobody_answ
     assert [line for line in came.text.splitlines() if line.startswith("event: ")] == ["event: accepted", "event: end"]
 
 
-async def test_a_stream_whose_message_another_gateway_gave_to_a_turn_under_way_ends(
-    redis: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("accept", ["text/event-stream", "*/*"])
+async def test_a_request_whose_message_another_gateway_gave_to_a_turn_under_way_gets_the_answer_of_that(
+    redis: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, accept: str
 ) -> None:
-    began, prompts, found = trio.Event(), list[str](), dict[str, list[str]]()
+    began, prompts = trio.Event(), list[str]()
+    came, again = dict[str, httpx.Response](), dict[str, httpx.Response]()
 
     async def run_model(prompt: str, state: dict[str, Any]) -> str:
         prompts.append(prompt)
@@ -477,21 +479,23 @@ async def test_a_stream_whose_message_another_gateway_gave_to_a_turn_under_way_e
         # An agent looks between its steps for what came in; nothing tells it. The test's `fail_after` ends the wait.
         while not (taken := state["_runtime_steering_inbox"].take()):  # noqa: ASYNC110 (see above)
             await trio.sleep(0.01)
-        return " ".join([prompt, *(content_of(one) for one in taken)])
+        return " ".join([content_of(one) for one in taken])
 
-    async def ask(text: str) -> None:
-        came = await listening.ask(text, headers={"accept": "text/event-stream"})
-        found[text] = [line for line in came.text.splitlines() if line.startswith(("event: reply", "event: end"))]
+    async def ask(text: str, found: dict[str, httpx.Response]) -> None:
+        found[text] = await listening.ask(text, headers={"accept": accept, "idempotency-key": text})
 
     office: dict[str, Any] = {"run_model": run_model, "admit_message": lambda: "steer"}
     async with two_gateways(redis, tmp_path, monkeypatch, WEBHOOKS, **office) as (listening, _):
         with trio.fail_after(20):
             async with trio.open_nursery() as asking:
-                asking.start_soon(ask, "a")
+                asking.start_soon(ask, "a", came)
                 await began.wait()
-                asking.start_soon(ask, "b")
+                asking.start_soon(ask, "b", came)
+            for text in came:
+                await ask(text, again)
     assert len(prompts) == 1
-    assert found == {"a": ["event: reply", "event: end"], "b": ["event: end"]}
+    assert all(one.text.count('{"kind":"normal","content":"b"}') == 1 for one in [*came.values(), *again.values()])
+    assert all("event: end" in one.text for one in came.values()) == (accept == "text/event-stream")
 
 
 async def test_nobody_is_called_back_if_nobody_answers(workshop: Workshop) -> None:

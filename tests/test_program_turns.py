@@ -125,7 +125,8 @@ async def test_what_a_program_wants_of_the_model_counts_within_the_settings(talk
 
 
 async def test_the_request_is_told_by_who_begins_the_turn_and_never_by_the_message(talk: Talk) -> None:
-    stranger = {"request": {"is_kept": False, "tools": [{"name": "evil"}]}, "profile": "other"}
+    request = {"is_kept": False, "tools": [{"name": "evil"}]}
+    stranger = {"request": request, "profile": "other", "also_answers": ["1"]}
     assert ChannelMessage.of({"content": "Hello", **stranger}).as_dict().keys() == {
         "channel",
         "chat_id",

@@ -39,7 +39,8 @@ class ChannelMessage:
     however often the channel hands it over; "" if the channel cannot tell.
 
     Of a reply, `answers` is the `message_id` of what it answers, and `draft` the channel's name for the message that
-    showed it while it was being made, "" if there is none. `output_channel` sends it elsewhere (C26); that of a message
+    showed it while it was being made, "" if there is none. `also_answers` are those of the messages of its chat that
+    its turn has taken while it ran; only Bub says it. `output_channel` sends it elsewhere (C26); that of a message
     which came in is where the answer goes, unless the reply says otherwise. `trace` is what whoever sent it said of the
     trace that it is a part of: the header `traceparent`, and behind a blank `tracestate`.
 
@@ -69,19 +70,20 @@ class ChannelMessage:
     trace: str = ""
     profile: str = ""
     request: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
+    also_answers: Sequence[str] = ()
     lifespan: Any = field(default=None, compare=False, repr=False)
 
     @classmethod
     def of(cls, envelope: Envelope) -> ChannelMessage:
         """The message that an envelope is: a mapping, a text or any object with such fields; what is None is left out.
 
-        Fields that a message does not have are dropped, and so are the profile and the request.
+        Fields that a message does not have are dropped, and so are the profile, the request and what it also answers.
         """
         if isinstance(envelope, ChannelMessage):
             return envelope
         given = normalize_envelope(envelope)
         known: dict[str, Any] = {name: given[name] for name in cls.__dataclass_fields__ if given.get(name) is not None}
-        for name in ("profile", "request"):
+        for name in ("profile", "request", "also_answers"):
             known.pop(name, None)
         for name in _TEXTS:
             if name in known:

@@ -99,11 +99,16 @@ class Batch:
         return replace(self.message, session_id=came.session_id)
 
     def complete_drafts(self, replies: Sequence[ChannelMessage]) -> Sequence[ChannelMessage]:
-        """Its replies, those that complete drafts included: a message that its turn has taken may have one, too."""
-        replies = with_draft(replies, self.message)
+        """Its replies, those that complete drafts included: a message that its turn has taken may have one, too.
+
+        The first reply to its chat names the messages of this chat that its turn has taken.
+        """
         answered = {(one.channel, one.chat_id, one.answers) for one in replies}
-        left = [one for one in self.taken if one.draft and (one.channel, one.chat_id, one.message_id) not in answered]
-        return [*replies, *map(_no_answer, left)]
+        left = [one for one in self.taken if (one.channel, one.chat_id, one.message_id) not in answered]
+        chat = self.message.channel, self.message.chat_id
+        also = tuple(one.message_id for one in left if (one.channel, one.chat_id) == chat)
+        replies = with_draft(replies, self.message, also)
+        return [*replies, *(_no_answer(one) for one in left if one.draft)]
 
     def tell(self, channel: Channel, event: StreamEvent) -> Any:
         """Tell the channel of an event of the answer."""
@@ -176,14 +181,18 @@ def tell_answered(
             log_exception("channel.on_answered_failed", error, channel=channel.name)
 
 
-def with_draft(replies: Sequence[ChannelMessage], asked: ChannelMessage) -> Sequence[ChannelMessage]:
+def with_draft(
+    replies: Sequence[ChannelMessage], asked: ChannelMessage, also: Sequence[str] = ()
+) -> Sequence[ChannelMessage]:
     """The replies to a message; the first one to its chat completes what was shown while it was made.
 
-    If there is none, a blank one takes its place, so that the channel puts away what was shown.
+    That one answers the messages `also`, too. If there is none, a blank one takes its place, so that the channel puts
+    away what was shown.
     """
     for index, reply in enumerate(replies):
         if (reply.channel, reply.chat_id) == (asked.channel, asked.chat_id):
-            return [*replies[:index], replace(reply, draft=reply.draft or asked.draft), *replies[index + 1 :]]
+            first = replace(reply, draft=reply.draft or asked.draft, also_answers=also)
+            return [*replies[:index], first, *replies[index + 1 :]]
     return [*replies, _no_answer(asked)] if asked.draft else replies
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -141,13 +141,16 @@ class Askers:
         for asker in self._waiting.get((message.chat_id, message.message_id), ()):
             asker.end(own)
 
-    def asked(self, reply: ChannelMessage) -> ChannelMessage | None:
-        """Return the message that a reply answers, if requests wait that do not know yet that its turn is over.
+    def asked(self, reply: ChannelMessage) -> Iterator[ChannelMessage]:
+        """Yield the messages that a reply answers, if requests wait that do not know yet that their turn is over.
 
         So it is if another gateway took the turn: the reply is how this one learns of its end.
         """
-        askers = self._waiting.get((reply.chat_id, reply.answers), ())
-        return next((asker.message for asker in askers if not asker.is_answered), None)
+        for message_id in (reply.answers, *reply.also_answers):
+            for asker in self._waiting.get((reply.chat_id, message_id), ()):
+                if not asker.is_answered:
+                    yield asker.message
+                    break
 
     async def was_told(self, reply: ChannelMessage) -> bool:
         """Tell whether a request that waited has got a reply, once none waits for it any more."""

@@ -63,8 +63,7 @@ class Serving:
 
     async def send(self, reply: ChannelMessage) -> None:
         """Deliver a reply (`Channel.send`)."""
-        asked = self.door.askers.asked(reply)
-        if asked is not None:
+        for asked in self.door.askers.asked(reply):
             self.end(asked, [reply])
         if is_no_answer(reply) or await self.door.askers.was_told(reply):
             return
