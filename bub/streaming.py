@@ -51,10 +51,7 @@ class StreamEvent(msgspec.Struct, frozen=True):
 
 
 class StreamState(msgspec.Struct):
-    """What is known about a stream beside its events. The producer of the stream fills it in.
-
-    `error` is what the stream raised; it is None again once the stream is closed.
-    """
+    """What is known about a stream beside its events. The producer of the stream fills it in."""
 
     error: BaseException | None = None
     usage: dict[str, Any] | None = None
@@ -96,7 +93,6 @@ class AsyncStreamEvents:
         close = getattr(self._iterator, "aclose", None)
         if close is not None:
             await close()
-        self.state.error = None  # its traceback names the stream: the two would keep each other
 
 
 class _OneText:

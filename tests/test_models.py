@@ -487,6 +487,7 @@ async def test_a_stream_cut_in_the_middle_keeps_its_text_and_is_not_tried_again(
             heard.append(event)
     assert text_of(heard) == "Hel"
     assert caught.value.kind == "cut_stream"
+    await stream.aclose()
     assert stream.state.error is caught.value
     assert len(await server.log()) == 1
     assert [event async for event in stream] == []

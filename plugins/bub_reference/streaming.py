@@ -13,7 +13,7 @@ __all__ = ["AsyncStreamEvents", "StreamEvent", "StreamState"]
 
 
 class AsyncStreamEvents(_AsyncStreamEvents):
-    """A stream of events; `usage` is known once it ends, `error` from then on until it is closed."""
+    """A stream of events; `error` and `usage` are known once it ends."""
 
     __slots__ = ()
 

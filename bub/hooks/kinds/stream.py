@@ -143,6 +143,7 @@ async def close_stream(events: AsyncStreamEvents) -> None:
             log_exception("stream.close_failed", error)
     if scope.cancelled_caught:
         log_warning("stream.close_timed_out", seconds=CLOSING_PATIENCE)
+    events.state.error = None  # its reader has it; its traceback names the stream: the two would keep each other
 
 
 def finish(stage: Stage, values: list[Any], came: tuple[str | None, str], each: bool) -> Outcome:
