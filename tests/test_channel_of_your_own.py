@@ -28,7 +28,7 @@ from fakes.line import opened
 from fakes.toys import Toy, Workshop
 
 from bub.approval import Question
-from bub.channels import Channel, ChannelMessage
+from bub.channels import Channel, ChannelMessage, ShownQuestion
 from bub.channels.http import HttpChannel, Request
 
 PAGE = Path(__file__).parent.parent / "docs" / "channels.md"
@@ -87,6 +87,7 @@ def names_in(heading: str) -> list[str]:
 def test_every_field_of_a_message_and_of_a_question_is_told() -> None:
     assert names_in("What a message holds") == [field.name for field in fields(ChannelMessage)]
     assert names_in("What a question holds") == list(Question.__struct_fields__)
+    assert names_in("A question that people answer later") == list(ShownQuestion.__struct_fields__)
 
 
 def public_names(kind: type) -> set[str]:

@@ -299,6 +299,19 @@ async def test_no_hook_of_a_repository_runs(decide: Decide, repository: Path, tr
     assert not (tmp_path / "sprung").exists()
 
 
+async def test_a_program_of_the_persons_own_for_diffs_does_not_run(
+    decide: Decide, repository: Path, trap: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".gitconfig").write_text(f'[diff "trap"]\n\ttextconv = {trap}\n\tcommand = {trap}\n')
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (repository / ".gitattributes").write_text("* diff=trap\n")
+    for words in (("blame", "kept.txt"), ("diff",)):
+        git(repository, *words)
+        (tmp_path / "sprung").unlink()
+    assert len(await run_all(decide, repository)) == len(READING)
+    assert not (tmp_path / "sprung").exists()
+
+
 async def test_the_settings_of_a_submodule_run_nothing(
     decide: Decide, repository: Path, trap: Path, tmp_path: Path
 ) -> None:

@@ -32,6 +32,7 @@ _WITHOUT = ("commondir", "objects/info/alternates", "objects/info/http-alternate
 _OPTIONS = ("--no-pager", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "protocol.allow=never")
 
 _OPTIONS_OF: Mapping[str, Words] = {
+    "blame": ("--no-textconv",),
     "diff": ("--no-ext-diff", "--no-textconv", "--ignore-submodules=all"),
     "log": ("--no-ext-diff", "--no-textconv", "--ignore-submodules=all"),
     "show": ("--no-ext-diff", "--no-textconv", "--ignore-submodules=all"),
