@@ -68,6 +68,7 @@ FIELDS = frozenset(
         "media",
         "message_id",
         "once",
+        "also_answers",
         "answers",
         "draft",
         "output_channel",

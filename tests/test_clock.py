@@ -89,9 +89,10 @@ async def in_process() -> None:
 async def at_socket() -> None:
     near, far = trio.socket.socketpair()
     with near, far:
-        answer = threading.Timer(0.1, os.write, [far.fileno(), b"x"])
-        answer.start()
-        assert await near.recv(1) == b"x"
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(near.recv, 1)
+            await trio.testing.wait_all_tasks_blocked()  # the wait begins first, however busy the machine is
+            threading.Timer(0.1, os.write, [far.fileno(), b"x"]).start()
 
 
 class Answer:
