@@ -58,7 +58,7 @@ def test_each_step_leads_back_and_on() -> None:
         wanted = ["README.md", *(one.name for one in STEPS[max(number - 1, 0) : number + 2] if one != page)]
         wanted += [f"{page.stem}.zh.md"]
         assert re.findall(r"\]\((.*?)\)", ways) == wanted
-        assert "**If it looks different:**" in page.read_text(encoding="utf-8")
+        assert "**Does it look different?**" in page.read_text(encoding="utf-8")
 
 
 def test_the_steps_take_half_an_hour() -> None:
