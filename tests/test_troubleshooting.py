@@ -111,7 +111,7 @@ def test_what_the_page_quotes_of_pages_and_exits_is_what_bub_says() -> None:
     """Symptoms that take an installation, a browser or a request from outside: their words are those of the code."""
     for words, file in {
         "another program of this name": "bub/base/other_bub.py",
-        "this browser has not shown the token of this page": "bub/studio/app.py",
+        "Open that address, or put the token in here.": "bub/studio/page/app.js",
         "this needs a token": "plugins/bub_plugins/http/refusal.py",
         "the signature does not match": "plugins/bub_plugins/http/hooks/signing.py",
         "studio.address": "bub/cli/page_address.py",
