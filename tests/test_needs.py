@@ -172,7 +172,7 @@ def test_a_variable_goes_before_the_file_here_too(bub: Workshop, monkeypatch: py
     monkeypatch.setenv("BUB_MODEL", "acme:small")
     (finding,) = found_by(bub(text).check_needs)
     assert finding.file == "the environment"
-    assert finding.message == "the provider of `model: acme:small` is not known, which `BUB_MODEL` names"
+    assert finding.message == "the provider of `model: acme:small` is not known; `BUB_MODEL` names this model"
 
 
 def test_a_reload_that_would_leave_turns_without_a_model_is_refused(bub: Workshop) -> None:

@@ -159,7 +159,7 @@ def _place_of(profile: Profile, model: str, environment: Mapping[str, str]) -> t
         return (
             dotenv_place(variable, environment[variable], base) or Place(NO_FILE),
             path,
-            f", which `{variable}` names",
+            f"; `{variable}` names this model",
         )
     node = root.get("settings", key)
     if node is not None and not is_first:
