@@ -121,3 +121,15 @@ def test_what_was_set_aside_is_tried_again_and_dropped(page: Page, office: Studi
     with office.visit() as visitor:
         left = visitor.ask("inbox")
     assert "lost-2" not in str(left)
+
+
+def test_the_question_whether_to_drop_stays_while_the_list_changes(page: Page, office: Studio) -> None:
+    office.say("to nobody, lost-3", chat_id="lost-3", output_channel="nowhere")
+    page.turn_to("Inbox")
+    page.click('section[aria-label="Set aside"] tr:has-text("lost-3") >> role=button[name=/Drop/]')
+    office.say("to nobody, lost-4", chat_id="lost-4", output_channel="nowhere")
+    page.see('section[aria-label="Set aside"] tr:has-text("lost-4")')
+    page.see('tr:has-text("lost-3") >> text="Drop it for good?"')
+    page.press("Enter")  # the keyboard is where it was: on the question's first button
+    page.miss('section[aria-label="Set aside"] tr:has-text("lost-3")')
+    page.see('section[aria-label="Set aside"] tr:has-text("lost-4")')

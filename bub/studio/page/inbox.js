@@ -28,7 +28,9 @@ class Inbox {
     this.seen = JSON.stringify(live.inbox);
     try {
       const given = await get("inbox");
+      const held = this.question?.contains(document.activeElement);
       for (const [index, [name, place]] of this.parts.entries()) put(place, this.rows(given[name] ?? [], name, PARTS[index]));
+      if (held) this.question?.querySelector("button").focus();
     } catch (error) {
       put(this.trouble, problem(error));
     }
@@ -43,12 +45,16 @@ class Inbox {
 
   row(row, name) {
     const actions = h("div", { class: "buttons" });
+    const focus = () => actions.querySelector("button").focus();
     const offer = () => name === "dead" && put(actions, button("Try again", () => settle("retry", "It is tried again."), { class: "button small" }),
-      button("Drop …", () => {
-        put(actions, h("span", { class: "warn-text" }, "Drop it for good?"), button("Drop", () => settle("drop", "It is dropped."), { class: "button no small" }), button("Keep", () => { offer(); actions.querySelector("button").focus(); }, { class: "button plain small" }));
-        actions.querySelector("button").focus();
-      }, { class: "button plain small", "aria-label": `Drop ${row.id}` }));
+      button("Drop …", () => { ask(); focus(); }, { class: "button plain small", "aria-label": `Drop ${row.id}` }));
+    const ask = () => { // the question stays while the list is loaded again
+      [this.asked, this.question] = [row.id, actions];
+      put(actions, h("span", { class: "warn-text" }, "Drop it for good?"), button("Drop", () => settle("drop", "It is dropped."), { class: "button no small" }),
+        button("Keep", () => { this.leave(); offer(); focus(); }, { class: "button plain small" }));
+    };
     const settle = async (what, words) => {
+      if (this.asked === row.id) this.leave();
       put(this.trouble);
       try {
         const { done } = await post(`inbox/${part(row.id)}/${what}`);
@@ -60,11 +66,15 @@ class Inbox {
         offer();
       }
     };
-    offer();
+    if (name === "dead" && this.asked === row.id) ask(); else offer();
     return h("tr", null, h("th", { scope: "row", class: "mono" }, row.id), h("td", { class: "wide nowrap", title: row.at ? away(row.at) : null }, moment(row.at)),
       h("td", null, visible([row.channel, row.chat].filter(Boolean).join(" · ")), row.kind && row.kind !== "normal" && h("span", { class: "faint" }, ` ${row.kind}`)),
       h("td", { class: "text" }, h("bdi", { class: "words" }, visible(String(row.text ?? "").slice(0, 600))), row.reason && h("div", { class: name === "dead" ? "bad-text" : "faint" }, visible(row.reason)), actions),
       h("td", { class: "end wide" }, row.attempts ? `${row.attempts}×` : ""));
+  }
+
+  leave() {
+    this.asked = this.question = null;
   }
 
   update() {
