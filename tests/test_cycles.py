@@ -113,7 +113,7 @@ FAILING = {
         {"build_prompt": lambda message: take_long()}, more="stages: {build_prompt: {timeout: 10ms}}"
     ),
     "a stage beside others fails": Failing({"look_up": lambda message: fail()}, more=BESIDE),
-    "who is told fails": Failing(
+    "a plugin that hears of the message fails": Failing(
         {"message_received": lambda message: fail()},
         more="stages: {message_received: {on_failure: propagate}}",
         pipeline="ethos",

@@ -435,7 +435,7 @@ async def test_replies_of_a_turn_that_another_gateway_took_reach_who_waits_and_n
     async with trio.open_nursery() as nursery:
         nursery.start_soon(ask)
         await trio.testing.wait_all_tasks_blocked()
-        assert ([*askers.asked(first)], [*askers.asked(other)]) == ([asked], [])
+        assert ([*askers.find_unanswered(first)], [*askers.find_unanswered(other)]) == ([asked], [])
         askers.end(asked, [first])
         told += [await askers.was_told(one) for one in (first, second, other)]
     assert told == [True, False, False]

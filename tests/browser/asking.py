@@ -130,6 +130,6 @@ def test_the_question_whether_to_drop_stays_while_the_list_changes(page: Page, o
     office.say("to nobody, lost-4", chat_id="lost-4", output_channel="nowhere")
     page.see('section[aria-label="Set aside"] tr:has-text("lost-4")')
     page.see('tr:has-text("lost-3") >> text="Drop it for good?"')
-    page.press("Enter")  # the keyboard is where it was: on the question's first button
+    page.press("Enter")  # the focus is still on the first button of the question
     page.miss('section[aria-label="Set aside"] tr:has-text("lost-3")')
     page.see('section[aria-label="Set aside"] tr:has-text("lost-4")')

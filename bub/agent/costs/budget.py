@@ -55,7 +55,7 @@ class BudgetError(BubError):
         self.limit = limit
         self._most = most
 
-    def anew(self) -> BudgetError:
+    def copy(self) -> BudgetError:
         """Return another error that says the same; by its traceback, one that is raised names whoever keeps it."""
         return BudgetError(self.limit, self._most)
 
@@ -126,12 +126,12 @@ class Budget:
         A call that was made before counts as one without effect until `note_outcomes` says that it had one.
         """
         if self.ended_by is not None:
-            raise self.ended_by.anew()
+            raise self.ended_by.copy()
         try:
             for call in calls:
                 self._take_call(call.name, _encode(call))
         except BudgetError as error:
-            self.ended_by = error.anew()
+            self.ended_by = error.copy()
             raise
 
     def _take_call(self, tool: str, call: bytes) -> None:

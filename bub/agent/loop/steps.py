@@ -206,7 +206,7 @@ class Loop(Run):
     async def _go_on_after(self, error: Exception) -> None:
         """Where the context was too long for the model, begin again, once; any other failure is raised."""
         if self._budget.ended_by is not None:
-            raise self._budget.ended_by.anew() from error
+            raise self._budget.ended_by.copy() from error
         answer = self._answer
         is_overflow = isinstance(error, ModelError) and error.kind == "context_overflow"
         if not is_overflow or answer.parts or answer.calls:
@@ -233,7 +233,7 @@ class Loop(Run):
             self._next = self._run_tools
             return
         if self._budget.ended_by is not None and not answer.text.strip():
-            raise self._budget.ended_by.anew()
+            raise self._budget.ended_by.copy()
         answer.is_noted = True
         said = answer.with_thoughts({"role": "assistant", "content": answer.text})
         self._journal.note(TapeEntry.message(said))

@@ -141,7 +141,7 @@ class Askers:
         for asker in self._waiting.get((message.chat_id, message.message_id), ()):
             asker.end(own)
 
-    def asked(self, reply: ChannelMessage) -> Iterator[ChannelMessage]:
+    def find_unanswered(self, reply: ChannelMessage) -> Iterator[ChannelMessage]:
         """Yield the messages that a reply answers, if requests wait that do not know yet that their turn is over.
 
         So it is if another gateway took the turn: the reply is how this one learns of its end.

@@ -63,7 +63,7 @@ class Serving:
 
     async def send(self, reply: ChannelMessage) -> None:
         """Deliver a reply (`Channel.send`)."""
-        for asked in self.door.askers.asked(reply):
+        for asked in self.door.askers.find_unanswered(reply):
             self.end(asked, [reply])
         if is_no_answer(reply) or await self.door.askers.was_told(reply):
             return
